@@ -1,0 +1,99 @@
+/* file.c - see file.h */
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int read_all(FILE *f, size_t limit, struct buf *out)
+{
+    char chunk[65536];
+    size_t n;
+
+    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0) {
+        if (n > limit - out->len) return EFBIG;
+        buf_put(out, chunk, n);
+        if (out->failed) return ENOMEM;
+    }
+    return ferror(f) ? EIO : 0;
+}
+
+int file_read(const char *path, size_t limit, struct buf *out, struct err *e)
+{
+    bool std = strcmp(path, "-") == 0;
+    FILE *f = std ? stdin : fopen(path, "rb");
+    int rc;
+
+    if (f == NULL) return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    errno = 0;
+    rc = read_all(f, limit, out);
+    if (rc == EIO && errno != 0) rc = errno;
+    if (!std) fclose(f);
+    if (rc == ENOMEM) return err_nomem(e);
+    if (rc == EFBIG)
+        return err_set(e, ERR_INPUT, "%s: larger than %zu bytes", path, limit);
+    if (rc != 0) return err_set(e, ERR_INPUT, "%s: %s", path, strerror(rc));
+    return ERR_OK;
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        data += n;
+        len -= (size_t)n;
+    }
+    return fsync(fd) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
+}
+
+int file_write(const char *path, const char *data, size_t len, struct err *e)
+{
+    struct buf tmp = BUF_INIT;
+    int fd, rc;
+
+    buf_printf(&tmp, "%s.tmp", path);
+    if (tmp.failed) {
+        buf_free(&tmp);
+        return err_nomem(e);
+    }
+    fd = open(tmp.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0) {
+        rc = errno;
+    } else {
+        rc = write_all(fd, data, len);
+        if (close(fd) != 0 && rc == 0) rc = errno;
+        if (rc == 0 && rename(tmp.data, path) != 0) rc = errno;
+        if (rc != 0) unlink(tmp.data);
+    }
+    buf_free(&tmp);
+    if (rc != 0)
+        return err_set(e, ERR_RUN, "cannot write %s: %s", path, strerror(rc));
+    return ERR_OK;
+}
+
+int file_make_dirs(const char *path, struct err *e)
+{
+    char *copy = strdup(path), *p;
+    int rc = 0;
+
+    if (copy == NULL) return err_nomem(e);
+    for (p = copy + 1; rc == 0; p++) {
+        if (*p != '/' && *p != '\0') continue;
+        bool last = *p == '\0';
+        *p = '\0';
+        if (mkdir(copy, 0777) != 0 && errno != EEXIST) rc = errno;
+        if (last) break;
+        *p = '/';
+    }
+    free(copy);
+    if (rc != 0)
+        return err_set(e, ERR_RUN, "cannot make folder %s: %s", path,
+                       strerror(rc));
+    return ERR_OK;
+}

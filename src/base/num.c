@@ -1,0 +1,103 @@
+/* num.c - see num.h */
+#include "base/num.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool num_add(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t r;
+    if (__builtin_add_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+bool num_mul(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
+
+int64_t num_sadd(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+int64_t num_smul(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
+
+/* strtoll alone would accept leading blanks and a plus sign. */
+static bool starts_like_a_number(const char *s)
+{
+    if (*s == '-') s++;
+    return *s >= '0' && *s <= '9';
+}
+
+static bool parse_prefix(const char *s, int64_t *out, const char **end)
+{
+    char *stop;
+    long long v;
+
+    if (!starts_like_a_number(s)) return false;
+    errno = 0;
+    v = strtoll(s, &stop, 10);
+    if (errno != 0) return false;
+    *out = v;
+    *end = stop;
+    return true;
+}
+
+bool num_parse(const char *s, int64_t lo, int64_t hi, int64_t *out)
+{
+    const char *end;
+    int64_t v;
+
+    if (!parse_prefix(s, &v, &end) || *end != '\0') return false;
+    if (v < lo || v > hi) return false;
+    *out = v;
+    return true;
+}
+
+bool num_parse_bytes(const char *s, int64_t *out)
+{
+    static const char units[] = "kMGT";
+    const char *end, *unit;
+    int64_t v, base = 1000;
+
+    if (!parse_prefix(s, &v, &end) || v < 0) return false;
+    if (*end != '\0') {
+        unit = strchr(units, *end == 'K' ? 'k' : *end);
+        if (unit == NULL) return false;
+        end++;
+        if (*end == 'i') {
+            base = 1024;
+            end++;
+        }
+        if (*end != '\0') return false;
+        for (; unit >= units; unit--)
+            if (!num_mul(v, base, &v)) return false;
+    }
+    *out = v;
+    return true;
+}
+
+bool num_parse_double(const char *s, double *out)
+{
+    char *stop;
+    double v;
+
+    if (!starts_like_a_number(s)) return false;
+    errno = 0;
+    v = strtod(s, &stop);
+    if (*stop != '\0' || !isfinite(v)) return false;
+    *out = v;
+    return true;
+}

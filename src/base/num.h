@@ -1,0 +1,44 @@
+/*
+** num.h - 64-bit integers that never overflow in silence.
+**
+** Sizes are int64_t (rows, counts: checked to be >= 0 where they enter) or
+** uint64_t (bytes, addresses). Sums and products of untrusted numbers go
+** through these; inner loops work on numbers that were bounded before.
+*/
+#ifndef BASE_NUM_H
+#define BASE_NUM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* *out = a op b; false (and *out untouched) when it does not fit. */
+bool num_add(int64_t a, int64_t b, int64_t *out);
+bool num_mul(int64_t a, int64_t b, int64_t *out);
+
+/* Saturating forms for estimates: INT64_MAX stands for "more than fits",
+** and stays so through further sums. Operands must be >= 0. */
+int64_t num_sadd(int64_t a, int64_t b);
+int64_t num_smul(int64_t a, int64_t b);
+
+static inline int64_t num_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t num_min(int64_t a, int64_t b) { return a < b ? a : b; }
+/* ceil(a / b) and a rounded up to a multiple of b; a >= 0, b > 0, a + b
+** must fit. */
+static inline int64_t num_ceil_div(int64_t a, int64_t b)
+{
+    return a / b + (a % b != 0);
+}
+static inline int64_t num_round_up(int64_t a, int64_t b)
+{
+    return num_ceil_div(a, b) * b;
+}
+
+/* The whole of s must be a decimal integer in [lo, hi]. */
+bool num_parse(const char *s, int64_t lo, int64_t hi, int64_t *out);
+/* As num_parse with an optional suffix: k M G T are powers of 1000, Ki Mi
+** Gi Ti powers of 1024; no fractions. */
+bool num_parse_bytes(const char *s, int64_t *out);
+/* The whole of s must be a finite decimal number. */
+bool num_parse_double(const char *s, double *out);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+** dev.h - a device: where segments of memory come from and which kernels
+** run on them. Three exist: dry (addresses only), cpu, cuda (a module).
+**
+** A struct dev belongs to one rank and one thread. Pointers in kernel
+** arguments are what the device's segments are made of: made-up numbers on
+** dry, host pointers on cpu, device pointers on cuda.
+*/
+#ifndef DEV_DEV_H
+#define DEV_DEV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "dev/kernel.h"
+#include "mem/mem.h"
+
+struct dev_options {
+    int rank;               /* of this process's run */
+    int gpu;                /* cuda: device index */
+    enum dtype act;         /* activations and weights: bf16, f32 or f64 */
+    uint64_t limit_bytes;   /* dry: device size, 0 for none */
+};
+
+struct dev_ops {
+    const char *name;
+    bool computes;          /* false: kernels is NULL, nothing is touched */
+    int (*open)(const struct dev_options *o, struct dev **out, struct err *e);
+    void (*close)(struct dev *d);
+    /* Copies between host memory and the device; both return when done. */
+    int (*upload)(struct dev *d, void *dst, const void *src, size_t n,
+                  struct err *e);
+    int (*download)(struct dev *d, void *dst, const void *src, size_t n,
+                    struct err *e);
+    int (*sync)(struct dev *d, struct err *e);
+    /* The driver's view of memory in bytes; (optional). */
+    int (*memory)(struct dev *d, uint64_t *free_bytes, uint64_t *total_bytes,
+                  struct err *e);
+};
+
+/* Devices embed this as their first member. */
+struct dev {
+    const struct dev_ops *ops;
+    const struct kernels *k;    /* NULL where nothing is computed */
+    enum dtype act;             /* activations, weights, adapter gradients */
+    enum dtype acc;             /* accumulators: f32, or f64 where act is */
+    struct mem_source source;   /* segments for the rank's allocator */
+};
+
+extern const struct dev_ops dev_dry;
+extern const struct dev_ops dev_cpu;
+
+#endif

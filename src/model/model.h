@@ -1,0 +1,89 @@
+/*
+** model.h - the geometry of a decoder, read from a Hugging Face config.json.
+**
+** A struct model is plain numbers: what a layer is made of and how wide.
+** Everything downstream (plan, price, step) derives its sizes from it and
+** from the parameter list of param.h, and reads no config key itself.
+*/
+#ifndef MODEL_MODEL_H
+#define MODEL_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+enum layer_kind { LAYER_ATTENTION, LAYER_GDN };
+#define LAYER_KINDS 2
+
+struct model {
+    char name[64];          /* file name without .json, or "inline" */
+    char family[32];        /* model_type as written in the config */
+    int64_t layers;
+    int64_t hidden;         /* H */
+    int64_t vocab;          /* V */
+    int64_t max_positions;
+    double eps;             /* of every norm */
+    bool norm_zero_centred; /* weight is stored as w, applied as 1 + w */
+    bool tied;              /* the head is the embedding */
+    /* attention: q_heads * head_dim queries, kv_heads * head_dim keys */
+    int64_t q_heads, kv_heads, head_dim;
+    int64_t rotary_dim;     /* dims of a head that are rotated, even */
+    double rope_theta;
+    bool attn_gate;         /* sigmoid output gate beside the queries */
+    /* gated delta net; all 0 when no layer is GDN */
+    int64_t k_heads, k_dim, v_heads, v_dim;
+    int64_t conv;           /* kernel width of the causal convolution */
+    /* mixture of experts; experts 0 means a dense SwiGLU of width ffn */
+    int64_t experts, top_k, expert_ffn;
+    int64_t shared_ffn;     /* 0: no shared expert */
+    bool shared_gate;       /* sigmoid gate on the shared expert's output */
+    bool norm_topk;         /* top-k weights sum to one */
+    int64_t ffn;
+    enum layer_kind *kind;  /* [layers], owned */
+};
+
+/* Widths that are used everywhere, in elements per row. */
+static inline int64_t model_q(const struct model *m)
+{
+    return m->q_heads * m->head_dim;
+}
+static inline int64_t model_kv(const struct model *m)
+{
+    return m->kv_heads * m->head_dim;
+}
+static inline int64_t model_key(const struct model *m)
+{
+    return m->k_heads * m->k_dim;
+}
+static inline int64_t model_value(const struct model *m)
+{
+    return m->v_heads * m->v_dim;
+}
+static inline int64_t model_conv_channels(const struct model *m)
+{
+    return 2 * model_key(m) + model_value(m);
+}
+
+/* The layout in which layer i's input arrives, and in which its output
+** leaves: LAYER_GDN inside an island of consecutive GDN layers, else
+** LAYER_ATTENTION. A GDN layer computes on GDN rows in any case: at an
+** island's edges rows are converted (planner.md 7.1). */
+enum layer_kind model_input_layout(const struct model *m, int64_t layer);
+enum layer_kind model_output_layout(const struct model *m, int64_t layer);
+
+int64_t model_count(const struct model *m, enum layer_kind kind);
+
+/* Reads config.json (nested text_config too). layers > 0 keeps only the
+** first layers (they must exist). The hybrid MoE family (qwen3_next,
+** qwen3_5_moe), its dense members (qwen3_5) and qwen3_moe load; any other
+** model_type is refused by name. Errors (ERR_INPUT) name file, key, remedy.
+** On success the caller owns *out and calls model_free. */
+int model_load(const char *path, int64_t layers, struct model *out,
+               struct err *e) MUST_CHECK;
+/* The same from JSON text; origin stands for the path in messages. */
+int model_parse(const char *json, const char *origin, int64_t layers,
+                struct model *out, struct err *e) MUST_CHECK;
+void model_free(struct model *m);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+** param.h - the list of parameters of a model on one rank: base weights
+** (frozen) and LoRA adapters (trained).
+**
+** One function makes the list; weights, adapters, gradients, optimizer state
+** and checkpoint reading are all walks over it.
+*/
+#ifndef MODEL_PARAM_H
+#define MODEL_PARAM_H
+
+#include "model/model.h"
+
+/* One projection that may carry an adapter. LoRA A is [r, in], B [out, r];
+** for routed experts there is one pair per local expert, stored as
+** [local experts, in, r] and [local experts, r, out]. */
+enum site {
+    SITE_Q, SITE_K, SITE_V, SITE_O,             /* attention; q holds the gate */
+    SITE_GDN_QKV, SITE_GDN_Z, SITE_GDN_OUT,
+    SITE_SHARED_GATE, SITE_SHARED_UP, SITE_SHARED_DOWN,
+    SITE_EXPERT_UP,                             /* fused gate and up */
+    SITE_EXPERT_DOWN,
+    SITE_MLP_GATE, SITE_MLP_UP, SITE_MLP_DOWN,  /* dense members */
+    SITE_COUNT
+};
+
+/* in and out widths of a site (elements); 0 x 0 where the model has none. */
+struct site_shape { int64_t in, out; };
+struct site_shape param_site(const struct model *m, enum site s);
+
+enum param_role { PARAM_BASE, PARAM_LORA_A, PARAM_LORA_B };
+
+struct param {
+    const char *tensor;     /* Hugging Face name within its layer, or global */
+    int64_t layer;          /* -1: outside the decoder */
+    enum param_role role;
+    enum site site;         /* meaningful for adapters */
+    int64_t dim[4];         /* unused dims are 1 */
+    int64_t count;          /* product */
+    int64_t bytes;          /* bf16, or f32 for the few kept so upstream */
+};
+
+struct param_list {
+    struct param *p;        /* owned; order: layers ascending, then outside */
+    int64_t n;
+};
+
+/* The parameters of one rank. ep must divide the experts. lora_rank 0 means
+** no adapters. Overflow and ep errors are ERR_INPUT naming the key. */
+int param_list_make(const struct model *m, int64_t ep, int64_t lora_rank,
+                    struct param_list *out, struct err *e) MUST_CHECK;
+void param_list_free(struct param_list *l);
+
+/* Bytes of the list by role: bf16 text parameters and head of
+** Qwen3.6-35B-A3B are 69,321,221,376 (EP1) and 37,108,966,656 (EP2). */
+int64_t param_base_bytes(const struct param_list *l);
+/* Adapter bytes per layer into out[layers + 1]; the last entry is what lies
+** outside the decoder (pricing.md 8). */
+void param_adapter_bytes(const struct model *m, const struct param_list *l,
+                         int64_t *out);
+
+#endif

@@ -1,0 +1,93 @@
+/*
+** scenario.h - a Lua scenario file: its declarations, options and cases.
+**
+** The file runs in a state with limits on memory and instructions that a
+** pcall cannot catch, and without io and os unless unsafe. What it returns
+** is walked strictly: an unknown key, a wrong type or a number out of bounds
+** is ERR_INPUT naming file, line (of the table's construction where known,
+** else of the file), key and the nearest valid key. Everything the program
+** needs is copied out into the structs below; no Lua value outlives a call
+** except estimator functions, which stay in their state.
+*/
+#ifndef SCRIPT_SCENARIO_H
+#define SCRIPT_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "batch/batch.h"
+#include "plan/plan.h"
+#include "step/routing.h"
+
+enum batch_kind { BATCH_LAYOUT, BATCH_LENGTHS, BATCH_TREE, BATCH_CORPUS };
+
+/* One point of a scenario, all defaults filled in. */
+struct scenario_case {
+    char *name;             /* unique in the scenario; owned, as all below */
+    char *about;            /* one line, or NULL */
+    char *model_path;       /* resolved */
+    int64_t layers;         /* 0: all of the model */
+    int64_t cp, ep, tp, pp;
+    int64_t lora_rank;
+    double lora_alpha;
+    int64_t waves;          /* >= 1; the first is cold */
+    char *dtype;            /* "bf16", "f32", "f64" */
+    uint64_t seed;
+    char *weights;          /* "random" or a folder */
+    char *tokens;           /* file of text or ids, or NULL: random ids */
+    /* batch */
+    enum batch_kind batch_kind;
+    struct batch batch;             /* not for BATCH_LAYOUT */
+    struct rank_plan *layout;       /* [cp], BATCH_LAYOUT only; sizes */
+    int64_t layout_tokens;          /* BATCH_LAYOUT: sum of attention rows */
+    int64_t cut;                    /* plan = {cut = rows}; 0: none */
+    enum plan_profile profile;
+    int64_t head_rows;              /* -1: every row is labelled */
+    int64_t price_head_rows;        /* -1: as head_rows; what price is told */
+    int64_t output_bytes;
+    int64_t hybridep_held_rows;     /* -1: growth left out */
+    struct routing routing;
+    bool softmax_offset, cp_attention;
+    double learning_rate;
+    uint64_t device_bytes;          /* dry: 0 unlimited */
+    /* --check: bounds on each estimator's raw error in percent */
+    bool has_tolerance;
+    double tolerance_under, tolerance_over;
+    /* figures the report shows beside ours: admitted errors in percent as
+    ** published; NaN where not published */
+    double published_before_cold, published_before_warm;
+    double published_after_cold, published_after_warm;
+};
+
+struct scenario_option {
+    char *name, *help;
+    char *type;             /* "int", "number", "string", "boolean" */
+    char *value;            /* as set, printed form */
+    char *default_value;
+};
+
+struct scenario {
+    char *path, *name, *about;
+    struct scenario_option *option;
+    int64_t n_option;
+    struct scenario_case *kase;
+    int64_t n_case;
+    void *state;            /* the Lua state, closed by scenario_free */
+};
+
+struct scenario_limits {
+    uint64_t memory_bytes;      /* 0: 256 MiB */
+    uint64_t instructions;      /* 0: 500 million */
+    bool unsafe;
+};
+
+/* Loads path ("-" is standard input) with name=value settings (unknown
+** names are ERR_USAGE with a suggestion). data_dir is where the shipped
+** models and data live. */
+int scenario_load(const char *path, const char *data_dir, char **setting,
+                  int n_setting, const struct scenario_limits *limits,
+                  struct scenario **out, struct err *e) MUST_CHECK;
+void scenario_free(struct scenario *s);
+
+#endif

@@ -1,0 +1,71 @@
+/*
+** step.h - one rank's training step: forward, loss, recomputing backward.
+**
+** The step is one program over a table of kernels (dev/kernel.h). It takes
+** every tensor from its rank's allocator, names category, phase, layer and
+** operator, and frees it after its last use; on a device that computes it
+** also runs the kernels. It reads geometry, plan and parameter list, and
+** never an estimate.
+*/
+#ifndef STEP_STEP_H
+#define STEP_STEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "comm/comm.h"
+#include "dev/dev.h"
+#include "mem/mem.h"
+#include "model/model.h"
+#include "model/param.h"
+#include "plan/plan.h"
+#include "step/routing.h"
+
+/* What the rank is given to train on; computing devices only. */
+struct step_data {
+    const int32_t *ids;     /* [tokens] of the packed row */
+    const int32_t *target;  /* [tokens] next token, -1 unlabelled */
+    const float *weight;    /* [tokens] loss weights, normaliser inside */
+    const int64_t *forced;  /* [layers][tokens][top_k] or NULL: replayed
+                               routes */
+};
+
+struct step_config {
+    const struct model *model;
+    const struct plan *plan;
+    int64_t rank;           /* context-parallel rank */
+    int64_t ep;             /* 1, or the plan's cp */
+    int64_t lora_rank;      /* 0: no adapters */
+    double lora_alpha;      /* scale is alpha / r; 32 upstream */
+    int64_t head_rows;      /* labelled rows on this rank (sizes only) */
+    int64_t q_block, k_block;   /* flex blocks: 128, 64 on H200 */
+    const struct routing *routing;  /* devices without a router */
+    uint64_t seed;          /* of random weights */
+    double learning_rate;   /* 0: no optimizer step */
+    bool optimizer;         /* hold Adam state (outside the wave) */
+};
+
+struct step;
+
+/* Allocates weights, adapters and optimizer state (baseline of the wave). */
+int step_new(const struct step_config *c, struct dev *d, struct mem *m,
+             struct comm *comm, struct step **out, struct err *e) MUST_CHECK;
+void step_free(struct step *s);
+
+struct step_result {
+    double loss;            /* summed over ranks; 0 where nothing computes */
+    struct mem_peak peak;
+    /* where the peak lies, for the report */
+    int64_t received_max;   /* pairs received in the most loaded layer */
+    int64_t *received;      /* [layers], owned by the step */
+    int64_t records_bytes;  /* requested bytes of executor records held when
+                               the last attention layer's forward returned */
+    uint64_t hybridep_bytes;    /* dispatch buffers outside the allocator */
+};
+
+/* One wave. The first of a step is cold: workspaces, the rotary table and
+** adapter gradients are allocated in it and stay. Data may be NULL on dry. */
+int step_wave(struct step *s, int64_t wave, const struct step_data *data,
+              struct step_result *out, struct err *e) MUST_CHECK;
+
+#endif
