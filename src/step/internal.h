@@ -1,0 +1,241 @@
+/*
+** internal.h - what the files of the step share: tensors, weights, adapters
+** and the state of one rank.
+**
+** Errors are sticky. A failed allocation or kernel sets s->rc (and *s->e);
+** from then on allocations return empty tensors and kernels are skipped, so
+** the layer code reads straight down and the wave checks once. Nothing is
+** unwound on failure: the allocator's owner returns every segment at once.
+**
+** A tensor is freed by ten_free after its last use, in the order in which
+** the traced framework lets go of it: saved tensors when their own backward
+** operator has run, temporaries when the expression that made them ends.
+*/
+#ifndef STEP_INTERNAL_H
+#define STEP_INTERNAL_H
+
+#include "step/step.h"
+
+/* ---- tensors (tensor.c) -------------------------------------------------- */
+
+/* A block of the rank's allocator seen as a matrix. Empty: b NULL, m.p NULL
+** (also for zero rows). */
+struct tensor {
+    struct mem_block *b;
+    struct mat m;
+};
+
+struct step;
+
+/* Uninitialised [rows, cols] in the activation type, the accumulator type,
+** or the given one. op is a static string and names the operator. */
+struct tensor ten_act(struct step *s, enum category c, const char *op,
+                      int64_t rows, int64_t cols);
+struct tensor ten_acc(struct step *s, enum category c, const char *op,
+                      int64_t rows, int64_t cols);
+struct tensor ten_of(struct step *s, enum category c, const char *op,
+                     int64_t rows, int64_t cols, enum dtype t);
+void ten_free(struct step *s, struct tensor *t);
+/* Columns [first, first + n) of every row. */
+struct mat mat_cols(struct mat m, int64_t first, int64_t n);
+/* Rows [first, first + n). */
+struct mat mat_rows(struct mat m, int64_t first, int64_t n);
+/* The same elements with other rows and columns; m must be packed. */
+struct mat mat_shape(struct mat m, int64_t rows, int64_t cols);
+
+/* Runs a kernel on devices that compute: RUN(s, add, .out = y, ...). */
+#define RUN(s, name, ...)                                                     \
+    do {                                                                      \
+        if ((s)->k != NULL && (s)->rc == ERR_OK)                              \
+            (s)->rc = (s)->k->name((s)->dev, &(struct k_##name){__VA_ARGS__}, \
+                                   (s)->e);                                   \
+    } while (0)
+
+/* ---- weights and adapters (weights.c) -------------------------------------- */
+
+enum weight {
+    W_NORM1, W_NORM2,
+    W_Q, W_K, W_V, W_O, W_Q_NORM, W_K_NORM,
+    W_QKV, W_Z, W_B, W_A, W_CONV, W_A_LOG, W_DT_BIAS, W_GDN_NORM, W_GDN_OUT,
+    W_ROUTER, W_EXPERT_UP, W_EXPERT_DOWN,
+    W_SHARED_GATE, W_SHARED_UP, W_SHARED_DOWN, W_SHARED_SIGMA,
+    W_MLP_GATE, W_MLP_UP, W_MLP_DOWN,
+    W_COUNT
+};
+
+/* One adapter: A and B, their gradients (empty until a backward reaches
+** them, then kept, zeroed between waves) and Adam's moments. */
+struct adapter {
+    struct tensor a, b;
+    struct tensor grad_a, grad_b;
+    struct tensor moment[4];    /* m, v of A; m, v of B; may be empty */
+    bool grad_fresh;            /* allocated in this wave: write, not add */
+};
+
+struct layer_weights {
+    struct tensor w[W_COUNT];
+    struct adapter site[SITE_COUNT];
+};
+
+/* ---- the rank's state -------------------------------------------------------- */
+
+/* GEMM workspaces, taken at first use and kept: 32 MiB + 1 KiB for plain
+** GEMMs, the same four times for grouped streams, 32 MiB for the general
+** BLAS handle (router, adapters, head). */
+enum workspace { WS_PLAIN, WS_GROUPED, WS_BLAS, WS_COUNT };
+
+struct step {
+    struct step_config c;       /* copy */
+    const struct model *m;
+    const struct rank_plan *rp; /* of this rank */
+    struct dev *dev;
+    const struct kernels *k;    /* NULL on dry */
+    struct mem *mem;
+    struct comm *comm;          /* NULL on dry and for a single rank */
+    int64_t cp;
+    int64_t local_experts;
+    double lora_scale;          /* alpha / r */
+    int64_t lora_pad;           /* e = max(8, r): rank of expert tensors */
+
+    struct layer_weights *lw;   /* [layers] */
+    struct tensor embedding, head, final_norm;
+    struct tensor rotary;       /* angles, made in the first wave, kept */
+    struct tensor ws[WS_COUNT][4];
+
+    /* current place, for tags */
+    enum mem_phase phase;
+    int64_t layer, wave;
+
+    /* inputs of the wave, i32 and f32 device arrays */
+    struct tensor ids, positions[LAYER_KINDS], target, loss_weight;
+    const struct step_data *data;
+
+    /* dispatch buffers outside the allocator, grow only */
+    uint64_t hybridep_addr, hybridep_bytes;
+
+    struct gdn_flow *flow;      /* how GDN states move; gdn_flow.c */
+    int64_t *received;          /* [layers] pairs received this wave */
+    int64_t records_bytes;
+    enum err_code rc;
+    struct err *e;
+};
+
+/* Rows of this rank in a layout. */
+static inline int64_t step_rows(const struct step *s, enum layer_kind layout)
+{
+    return layout == LAYER_GDN ? s->rp->gdn_rows : s->rp->attention_rows;
+}
+static inline struct mat weight_of(const struct step *s, enum weight w)
+{
+    return s->lw[s->layer].w[w].m;
+}
+static inline struct adapter *adapter_of(struct step *s, enum site site)
+{
+    return &s->lw[s->layer].site[site];
+}
+
+int weights_new(struct step *s);        /* baseline: base, LoRA, moments */
+void workspace_use(struct step *s, enum workspace w);
+/* The gradient tensors of an adapter; allocated at the first call. */
+void adapter_gradients(struct step *s, struct adapter *a);
+void adapters_zero(struct step *s);     /* between waves */
+void adapters_reduce(struct step *s);   /* sums over ranks, end of a wave */
+void adapters_update(struct step *s, int64_t adam_step);
+
+/* ---- adapted linear layers (linear.c) ------------------------------------------ */
+
+/* One projection of a joined group: weight, adapter site (SITE_COUNT: none)
+** and its columns in the joined output. */
+struct projection {
+    enum weight w;
+    enum site site;
+    int64_t out;
+};
+#define PROJECTIONS 4
+
+/* sum = x W^T + scale (x A^T) B^T for n projections of one input, outputs
+** side by side. Returns [rows, sum of out]. h[i] receives x A^T (kept for
+** backward) or is freed when h is NULL. Temporaries as traced: base, adapter
+** outputs, scaled, their join. */
+struct tensor linear_forward(struct step *s, enum category c, const char *op,
+                             struct mat x, const struct projection *p, int n,
+                             struct tensor *h);
+/* dx [rows, in] of such a group; adapters first (gradients appear), then
+** the frozen base, sums in place. h is freed. */
+struct tensor linear_backward(struct step *s, enum category c, const char *op,
+                              struct mat dy, struct mat x,
+                              const struct projection *p, int n,
+                              struct tensor *h);
+
+/* ---- layout conversion (rows.c) ---------------------------------------------------- */
+
+/* Rows of x from the layout it is in to the other one: [rows of the target
+** layout, cols]. Send and receive buffers hold all rows, own ones too. The
+** inverse conversion is also the backward. */
+struct tensor rows_convert(struct step *s, enum category c, const char *op,
+                           struct mat x, enum layer_kind to);
+
+/* ---- mixers and MLP ------------------------------------------------------------------ */
+
+/* What a recomputed mixer or MLP keeps for its backward. */
+struct attention_saved;
+struct gdn_saved;
+struct mlp_saved;
+
+/* Mixer of the current layer on normed rows n [T, H]: returns [T, H].
+** saved NULL: nothing is kept. The backward takes the gradient of the
+** output, frees what was saved and *n when it is done with them, and returns
+** the gradient of n. */
+struct tensor attention_forward(struct step *s, struct mat n,
+                                struct attention_saved *saved);
+struct tensor attention_backward(struct step *s, struct attention_saved *saved,
+                                 struct tensor *n, struct mat dout);
+struct tensor gdn_forward(struct step *s, struct mat n,
+                          struct gdn_saved *saved);
+struct tensor gdn_backward(struct step *s, struct gdn_saved *saved,
+                           struct tensor *n, struct mat dout);
+/* MoE with shared expert, or the dense MLP of dense members. */
+struct tensor mlp_forward(struct step *s, struct mat n,
+                          struct mlp_saved *saved);
+struct tensor mlp_backward(struct step *s, struct mlp_saved *saved,
+                           struct tensor *n, struct mat dout);
+
+struct attention_saved {
+    struct tensor joined;       /* q|gate interleaved, k, v; v is used here */
+    struct tensor q, k;         /* inputs of the head norms */
+    struct tensor q_rstd, k_rstd;
+    struct tensor gate;
+    struct tensor q_rot, k_rot;
+    struct tensor out, gated;
+    struct tensor h[PROJECTIONS], h_out;
+    struct executor_saved *exec;    /* stage records; executor.c */
+};
+
+struct gdn_saved {
+    struct tensor m;            /* q|k|v before the convolution */
+    struct tensor z, a;
+    struct tensor qn, kn, v;    /* normed and repeated q, k; v */
+    struct tensor q_rnorm, k_rnorm;
+    struct tensor g, beta, g_cum, x;
+    struct tensor o, o_rstd, normed, gated;
+    struct tensor states, halo;
+    struct tensor h[PROJECTIONS], h_out;
+};
+
+struct mlp_saved {
+    struct tensor scores, map, idx, weight;     /* router */
+    struct tensor row_map;      /* row and slot arrays live in it */
+    struct tensor sorted, pair_weight, pair_weight2;
+    struct tensor fc1, act, h1, h2;
+    struct tensor pad[4];       /* padded expert adapters, r < 8 */
+    int64_t *offset;            /* [local experts + 1] rows per expert */
+    int64_t *send_counts;       /* [ranks][experts] pairs */
+    int64_t pairs;              /* received on this rank */
+    struct tensor s_fc1, s_act, s_pre, s_logit, s_h[PROJECTIONS], s_h_down;
+};
+
+/* How many states a rank holds, and which crosses where (gdn_flow.c). */
+int gdn_flow_new(struct step *s);
+void gdn_flow_free(struct gdn_flow *f);
+
+#endif
