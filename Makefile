@@ -55,7 +55,7 @@ $(BUILD)/%.o: %.c
 define archive
 $(BUILD)/lib$(1).a: $(call obj_of,$(1))
 	$$(call say,AR,$$@)
-	$(Q)rm -f $$@ && ar rcs $$@ $$^
+	$(Q)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$^
 endef
 $(foreach m,$(MODULES),$(eval $(call archive,$(m))))
 
