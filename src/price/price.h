@@ -48,6 +48,9 @@ struct price_rank {
     int64_t moe_workspace[LAYER_KINDS];
     int64_t adapter_extra;
     int64_t total;
+    /* the wave's raw bytes were this rank's layer of that kind the one at
+    ** the peak, by category; the binding one sums to the estimate's raw */
+    int64_t term[LAYER_KINDS][CAT_COUNT];
 };
 
 struct estimate {
