@@ -54,6 +54,7 @@ $(BUILD)/%.o: %.c
 
 define archive
 $(BUILD)/lib$(1).a: $(call obj_of,$(1))
+	@mkdir -p $(BUILD)
 	$$(call say,AR,$$@)
 	$(Q)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$^
 endef
