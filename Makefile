@@ -64,11 +64,12 @@ $(foreach m,$(MODULES),$(eval $(call archive,$(m))))
 # tests/unit/test_MODULE_subject.c links MODULE's archive and those right of
 # it in MODULES.
 UNIT     := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
-below     = $(shell echo ' $(MODULES) ' | sed -n 's/.* \($(1) .*\)/\1/p')
+# the archives of module 1 and of all to its right, in link order
+below     = $(patsubst %,$(BUILD)/lib%.a,$(shell echo " $(MODULES) " | sed -n "s,.* \($(1) .*\),\1,p"))
 
 .SECONDEXPANSION:
 module_of = $(word 2,$(subst _, ,$(notdir $(1))))
-$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(patsubst %,$(BUILD)/lib%.a,$$(call below,$$(call module_of,$$*)))
+$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module_of,$$*))
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka $(UNIT_LDFLAGS)

@@ -1,0 +1,5 @@
+/* main.c - the program's entry point */
+int main(void)
+{
+    return 2;
+}

@@ -1,0 +1,373 @@
+/* json.c - see json.h */
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/suggest.h"
+
+#define DEFAULT_LIMIT ((size_t)64 << 20)
+
+int js_parse(const char *text, size_t len, const char *origin, json_t **out,
+             struct err *e)
+{
+    json_error_t why;
+    json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+
+    if (v == NULL && json_error_code(&why) == json_error_out_of_memory)
+        return err_nomem(e);
+    if (v == NULL)
+        return err_set(e, ERR_INPUT, "%s:%d: not JSON: %s (column %d)", origin,
+                       why.line, why.text, why.column);
+    *out = v;
+    return ERR_OK;
+}
+
+int js_load(const char *path, size_t limit, json_t **out, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    int rc = file_read(path, limit ? limit : DEFAULT_LIMIT, &text, e);
+
+    if (rc == ERR_OK)
+        rc = js_parse(buf_text(&text), text.len,
+                      strcmp(path, "-") == 0 ? "standard input" : path, out,
+                      e);
+    buf_free(&text);
+    return rc;
+}
+
+struct js js_top(json_t *v, const char *origin)
+{
+    struct js at = {v, origin, ""};
+    return at;
+}
+
+int js_error(const struct js *at, struct err *e, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return err_set(e, ERR_INPUT, "%s: %s%s%s", at->origin, at->path,
+                   at->path[0] ? ": " : "", text);
+}
+
+/* "an array", "a string", ... for messages. */
+static const char *kind_of(const json_t *v)
+{
+    if (v == NULL) return "missing";
+    switch (json_typeof(v)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "a whole number";
+    case JSON_REAL: return "a fraction";
+    case JSON_TRUE: return "true";
+    case JSON_FALSE: return "false";
+    default: return "null";
+    }
+}
+
+static int wrong_kind(const struct js *at, const char *want, struct err *e)
+{
+    return js_error(at, e, "must be %s, is %s", want, kind_of(at->v));
+}
+
+static int unknown_key(const struct js *at, const char *key,
+                       const char *const *known, struct err *e)
+{
+    const char *near = suggest(key, known);
+
+    if (near != NULL)
+        return js_error(at, e, "unknown key '%.60s' (did you mean '%s'?)", key,
+                        near);
+    return js_error(at, e, "unknown key '%.60s'", key);
+}
+
+int js_object(const struct js *at, const char *const *known, struct err *e)
+{
+    const char *key;
+    json_t *v;
+
+    if (!json_is_object(at->v)) return wrong_kind(at, "an object", e);
+    if (known == NULL) return ERR_OK;
+    json_object_foreach(at->v, key, v) {
+        const char *const *k = known;
+        while (*k != NULL && strcmp(*k, key) != 0) k++;
+        if (*k == NULL) return unknown_key(at, key, known, e);
+    }
+    return ERR_OK;
+}
+
+/* out->path = at->path + what, cut in front when too long. */
+static void extend(const struct js *at, const char *what, struct js *out)
+{
+    size_t cap = sizeof out->path, old = strlen(at->path), add = strlen(what);
+
+    out->origin = at->origin;
+    if (add >= cap) add = cap - 1;
+    if (old + add >= cap) old = cap - 1 - add;
+    memmove(out->path, at->path, old);
+    memcpy(out->path + old, what, add);
+    out->path[old + add] = '\0';
+}
+
+struct js js_get(const struct js *object, const char *key)
+{
+    struct js out;
+    char what[128];
+
+    snprintf(what, sizeof what, "%s%s", object->path[0] ? "." : "", key);
+    extend(object, what, &out);
+    out.v = json_object_get(object->v, key);
+    return out;
+}
+
+bool js_is_null(const struct js *at)
+{
+    return at->v == NULL || json_is_null(at->v);
+}
+
+int js_need(const struct js *object, const char *key, struct js *out,
+            struct err *e)
+{
+    struct js at;
+
+    if (!json_is_object(object->v)) return wrong_kind(object, "an object", e);
+    at = js_get(object, key);
+    if (at.v == NULL) return js_error(&at, e, "missing");
+    *out = at;
+    return ERR_OK;
+}
+
+int js_array(const struct js *at, int64_t n, struct err *e)
+{
+    if (!json_is_array(at->v)) return wrong_kind(at, "an array", e);
+    if (n >= 0 && js_size(at) != n)
+        return js_error(at, e, "has %" PRId64 " elements, must have %" PRId64,
+                        js_size(at), n);
+    return ERR_OK;
+}
+
+int64_t js_size(const struct js *array)
+{
+    return (int64_t)json_array_size(array->v);
+}
+
+struct js js_item(const struct js *array, int64_t i)
+{
+    struct js out;
+    char what[32];
+
+    snprintf(what, sizeof what, "[%" PRId64 "]", i);
+    extend(array, what, &out);
+    out.v = json_array_get(array->v, (size_t)i);
+    return out;
+}
+
+int js_int(const struct js *at, int64_t lo, int64_t hi, int64_t *out,
+           struct err *e)
+{
+    int64_t v;
+
+    if (!json_is_integer(at->v)) return wrong_kind(at, "a whole number", e);
+    v = (int64_t)json_integer_value(at->v);
+    if (v < lo || v > hi)
+        return js_error(at, e, "%" PRId64 " is not from %" PRId64 " to %"
+                        PRId64, v, lo, hi);
+    *out = v;
+    return ERR_OK;
+}
+
+int js_double(const struct js *at, double *out, struct err *e)
+{
+    if (!json_is_number(at->v)) return wrong_kind(at, "a number", e);
+    *out = json_number_value(at->v);
+    return ERR_OK;
+}
+
+int js_bool(const struct js *at, bool *out, struct err *e)
+{
+    if (!json_is_boolean(at->v)) return wrong_kind(at, "true or false", e);
+    *out = json_is_true(at->v);
+    return ERR_OK;
+}
+
+int js_string(const struct js *at, const char **out, struct err *e)
+{
+    if (!json_is_string(at->v)) return wrong_kind(at, "a string", e);
+    *out = json_string_value(at->v);
+    return ERR_OK;
+}
+
+int js_need_int(const struct js *o, const char *key, int64_t lo, int64_t hi,
+                int64_t *out, struct err *e)
+{
+    struct js at;
+    int rc = js_need(o, key, &at, e);
+    return rc != ERR_OK ? rc : js_int(&at, lo, hi, out, e);
+}
+
+int js_need_double(const struct js *o, const char *key, double *out,
+                   struct err *e)
+{
+    struct js at;
+    int rc = js_need(o, key, &at, e);
+    return rc != ERR_OK ? rc : js_double(&at, out, e);
+}
+
+int js_need_bool(const struct js *o, const char *key, bool *out,
+                 struct err *e)
+{
+    struct js at;
+    int rc = js_need(o, key, &at, e);
+    return rc != ERR_OK ? rc : js_bool(&at, out, e);
+}
+
+int js_need_string(const struct js *o, const char *key, const char **out,
+                   struct err *e)
+{
+    struct js at;
+    int rc = js_need(o, key, &at, e);
+    return rc != ERR_OK ? rc : js_string(&at, out, e);
+}
+
+int js_opt_int(const struct js *o, const char *key, int64_t lo, int64_t hi,
+               int64_t *out, struct err *e)
+{
+    struct js at = js_get(o, key);
+    return at.v == NULL ? ERR_OK : js_int(&at, lo, hi, out, e);
+}
+
+int js_opt_double(const struct js *o, const char *key, double *out,
+                  struct err *e)
+{
+    struct js at = js_get(o, key);
+    return at.v == NULL ? ERR_OK : js_double(&at, out, e);
+}
+
+int js_opt_bool(const struct js *o, const char *key, bool *out,
+                struct err *e)
+{
+    struct js at = js_get(o, key);
+    return at.v == NULL ? ERR_OK : js_bool(&at, out, e);
+}
+
+int js_opt_string(const struct js *o, const char *key, const char **out,
+                  struct err *e)
+{
+    struct js at = js_get(o, key);
+    return at.v == NULL ? ERR_OK : js_string(&at, out, e);
+}
+
+int js_ints(const struct js *at, int64_t n, int64_t lo, int64_t hi,
+            int64_t **out, int64_t *n_out, struct err *e)
+{
+    int rc = js_array(at, n, e);
+    int64_t size = js_size(at), i, *v;
+
+    if (rc != ERR_OK) return rc;
+    v = calloc((size_t)size + 1, sizeof *v);
+    if (v == NULL) return err_nomem(e);
+    for (i = 0; i < size && rc == ERR_OK; i++) {
+        struct js item = js_item(at, i);
+        rc = js_int(&item, lo, hi, &v[i], e);
+    }
+    if (rc != ERR_OK) {
+        free(v);
+        return rc;
+    }
+    *out = v;
+    if (n_out != NULL) *n_out = size;
+    return ERR_OK;
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+static void put_indent(struct buf *b, int depth)
+{
+    buf_putc(b, '\n');
+    for (; depth > 0; depth--) buf_puts(b, "  ");
+}
+
+static void put_scalar(struct buf *b, const json_t *v)
+{
+    char *text = json_dumps(v, JSON_ENCODE_ANY);
+
+    if (text == NULL)
+        b->failed = true;
+    else
+        buf_puts(b, text);
+    free(text);
+}
+
+static bool all_plain(const json_t *array)
+{
+    size_t i;
+    json_t *v;
+
+    json_array_foreach(array, i, v) {
+        if (json_is_object(v) || json_is_array(v)) return false;
+    }
+    return true;
+}
+
+static void put_value(struct buf *b, const json_t *v, int depth);
+
+static void put_array(struct buf *b, const json_t *array, int depth)
+{
+    bool plain = all_plain(array);
+    size_t i;
+    json_t *v;
+
+    buf_putc(b, '[');
+    json_array_foreach(array, i, v) {
+        if (i > 0) buf_puts(b, plain ? ", " : ",");
+        if (!plain) put_indent(b, depth + 1);
+        put_value(b, v, depth + 1);
+    }
+    if (!plain) put_indent(b, depth);
+    buf_putc(b, ']');
+}
+
+static void put_object(struct buf *b, const json_t *object, int depth)
+{
+    const char *sep = "", *key;
+    json_t *v;
+
+    buf_putc(b, '{');
+    json_object_foreach((json_t *)(uintptr_t)object, key, v) {
+        json_t *name = json_string(key);
+        buf_puts(b, sep);
+        put_indent(b, depth + 1);
+        put_scalar(b, name);
+        json_decref(name);
+        buf_puts(b, ": ");
+        put_value(b, v, depth + 1);
+        sep = ",";
+    }
+    if (*sep != '\0') put_indent(b, depth);
+    buf_putc(b, '}');
+}
+
+static void put_value(struct buf *b, const json_t *v, int depth)
+{
+    if (json_is_array(v))
+        put_array(b, v, depth);
+    else if (json_is_object(v))
+        put_object(b, v, depth);
+    else
+        put_scalar(b, v);
+}
+
+void js_put(struct buf *b, const json_t *v)
+{
+    put_value(b, v, 0);
+    buf_putc(b, '\n');
+}

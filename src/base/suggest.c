@@ -1,0 +1,58 @@
+/* suggest.c - see suggest.h */
+#include "base/suggest.h"
+
+#include <string.h>
+
+#define LONGEST 63      /* letters compared; longer words are never near */
+
+static int min3(int a, int b, int c)
+{
+    int m = a < b ? a : b;
+    return m < c ? m : c;
+}
+
+/* Optimal string alignment distance; both words at most LONGEST letters. */
+static int distance(const char *a, int n, const char *b, int m)
+{
+    int row[3][LONGEST + 1];
+    int *two = row[0], *one = row[1], *now = row[2], *old;
+    int i, j;
+
+    for (j = 0; j <= m; j++) one[j] = j;
+    memcpy(two, one, sizeof row[0]);
+    for (i = 1; i <= n; i++) {
+        now[0] = i;
+        for (j = 1; j <= m; j++) {
+            int change = one[j - 1] + (a[i - 1] != b[j - 1]);
+            now[j] = min3(one[j] + 1, now[j - 1] + 1, change);
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+                a[i - 2] == b[j - 1] && two[j - 2] + 1 < now[j])
+                now[j] = two[j - 2] + 1;
+        }
+        old = two;
+        two = one;
+        one = now;
+        now = old;
+    }
+    return one[m];
+}
+
+const char *suggest(const char *word, const char *const *list)
+{
+    size_t n = strlen(word);
+    int best = n < 6 ? 2 : (int)(n / 3) + 1;    /* first distance too far */
+    const char *found = NULL;
+
+    if (n == 0 || n > LONGEST) return NULL;
+    for (; *list != NULL; list++) {
+        size_t m = strlen(*list);
+        int d;
+        if (m > LONGEST) continue;
+        d = distance(word, (int)n, *list, (int)m);
+        if (d < best) {
+            best = d;
+            found = *list;
+        }
+    }
+    return found;
+}

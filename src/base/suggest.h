@@ -1,0 +1,12 @@
+/*
+** suggest.h - "did you mean": the nearest known word to a mistyped one.
+*/
+#ifndef BASE_SUGGEST_H
+#define BASE_SUGGEST_H
+
+/* The word of the NULL-terminated list that is fewest edits (insert, delete,
+** replace, swap of neighbours) away from word, the first of equals; NULL when
+** none is near enough to be meant (a third of its letters, at least one). */
+const char *suggest(const char *word, const char *const *list);
+
+#endif
