@@ -91,6 +91,17 @@ struct k_permute { struct mat out, x; const int32_t *row; };
 struct k_combine { struct mat out, x; const int32_t *slot; int64_t top_k;
                    bool add; };
 
+/* Heads in and out of a wide row: packed [T, heads * d] against joined:
+** packed[t, h * d + i] is joined[t, offset + h * stride + i]. join false
+** fills packed, true writes those columns of joined and leaves the others.
+** joined may be strided. */
+struct k_heads { struct mat packed, joined; int64_t heads, head_dim, stride,
+                 offset; bool join; };
+/* Per group y_g = x_g^T; rows of x are n_group times those of one x_g, and
+** y alike. Where y_g is larger than x_g^T (padding) it is zero, where smaller
+** the rest of x_g is left out. */
+struct k_transpose { struct mat y, x; int64_t n_group; };
+
 /* ---- norms (2.1, 3.2, 3.3, 3.10) --------------------------------------- */
 
 /* y = rstd * x * (w or 1 + w); rstd is acc [rows]. Per-head norms pass
@@ -250,7 +261,7 @@ struct kernels {
     KERNEL(fill); KERNEL(copy); KERNEL(add); KERNEL(scale); KERNEL(random);
     KERNEL(gemm); KERNEL(group_gemm);
     KERNEL(embed); KERNEL(gather); KERNEL(scatter); KERNEL(permute);
-    KERNEL(combine);
+    KERNEL(combine); KERNEL(heads); KERNEL(transpose);
     KERNEL(rms_norm); KERNEL(rms_norm_bwd); KERNEL(l2_norm);
     KERNEL(l2_norm_bwd);
     KERNEL(rotary_table); KERNEL(rotary); KERNEL(sigmoid_gate);
