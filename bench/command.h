@@ -1,0 +1,104 @@
+/*
+** command.h - what a command of the program is: a table from which its
+** options are parsed and its help is written, and a function.
+**
+** A command lives in bench/cmd_NAME.c as "const struct command cmd_NAME" and
+** stands in the list of commands.c. It puts its result on standard output
+** through out_put or out_json and nothing else there; talk goes to standard
+** error (say_warning). On failure it returns the exit code with the reason in
+** e, which main prints; the code alone with e->text "" when it has said all.
+*/
+#ifndef BENCH_COMMAND_H
+#define BENCH_COMMAND_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct command_option {
+    const char *name;       /* long name, without dashes; NULL ends a table */
+    char letter;            /* also -l; 0: none */
+    const char *arg;        /* what its value is, "DIR"; NULL: a flag */
+    const char *help;       /* one sentence, lower case, the default in it */
+    const char *const *values;  /* the only values allowed, NULL-ended */
+    bool repeats;           /* may be given several times */
+};
+
+struct args;
+
+struct command {
+    const char *name;
+    const char *synopsis;   /* what follows "peakproof NAME"; lines by \n */
+    const char *about;      /* one line for the list of commands */
+    const char *text;       /* paragraphs, separated by \n\n, wrapped here */
+    const struct command_option *option;    /* --json and --help are added */
+    const char *operand;    /* what an operand is, for messages: "DIR" */
+    int min_operands, max_operands;         /* max -1: any number */
+    bool settings;          /* takes "-- name=value..." at the end */
+    int exits[9];           /* exit codes other than 0 and 2, 0 ends */
+    const char *const *examples;            /* full lines, NULL-ended */
+    int (*run)(const struct args *a, struct err *e);
+};
+
+/* All commands in the order of the help; NULL-ended. */
+extern const struct command *const commands[];
+const struct command *command_find(const char *name);
+
+/* ---- what was given ------------------------------------------------------
+** Names must stand in the command's table (asserted). Text is borrowed from
+** argv. */
+struct args {
+    const struct command *command;
+    const char **value;     /* [options of the table], NULL: not given */
+    struct args_repeat { const char **text; int n; } *list;
+    bool json;
+    char **operand;
+    int n_operand;
+    char **setting;         /* "name=value" after --, checked to have a = */
+    int n_setting;
+    char **storage;         /* owned: operands and settings */
+};
+
+bool args_has(const struct args *a, const char *name);
+/* The last value given, or NULL. */
+const char *args_text(const struct args *a, const char *name);
+/* All values of an option that repeats, in order. */
+const char *const *args_list(const struct args *a, const char *name, int *n);
+/* The value as a whole number in [lo, hi]; *out is left alone when the option
+** was not given. ERR_USAGE names option and bounds. */
+int args_int(const struct args *a, const char *name, int64_t lo, int64_t hi,
+             int64_t *out, struct err *e) MUST_CHECK;
+int args_bytes(const struct args *a, const char *name, int64_t *out,
+               struct err *e) MUST_CHECK;
+int args_double(const struct args *a, const char *name, double lo, double hi,
+                double *out, struct err *e) MUST_CHECK;
+
+/* argv[0] is the command's name. ERR_USAGE says what is wrong in one line.
+** *help is set when --help was given: then nothing else is checked. */
+int args_parse(const struct command *c, int argc, char **argv,
+               struct args *out, bool *help, struct err *e) MUST_CHECK;
+void args_free(struct args *a);
+
+/* ---- help, generated from the tables ------------------------------------ */
+void help_program(struct buf *out);
+void help_command(const struct command *c, struct buf *out);
+json_t *help_json(void);        /* every command and option; owned */
+
+/* ---- output -------------------------------------------------------------
+** Writes to standard output; b is emptied. Failures show at exit: main
+** flushes, and ends with ERR_RUN when anything was lost. */
+int out_put(struct buf *b, struct err *e) MUST_CHECK;
+/* v as JSON; takes over the reference. */
+int out_json(json_t *v, struct err *e) MUST_CHECK;
+/* "peakproof: warning: ..." on standard error. */
+void say_warning(const char *fmt, ...) ERR_PRINTF(1, 2);
+
+/* Where shipped scenarios, models and data are: PEAKPROOF_DATA, or lua/
+** beside the source tree the program was built in, or PREFIX/share/peakproof.
+** ERR_RUN names the places that were tried. The result is malloc'ed. */
+int data_dir(char **out, struct err *e) MUST_CHECK;
+
+#endif
