@@ -2,14 +2,27 @@
 ** kernel.h - the kernels a computing device supplies, one function each.
 **
 ** Conventions. Matrices are row-major views; "rows" are tokens. [T, H] in a
-** comment is rows x columns. Types: act is the device's activation type, acc
-** its accumulator type (dev.h); a view carries its own type. Arithmetic is
-** in acc. Outputs are written whole unless "adds" is said. Views may be
-** strided (ld >= cols) only where said; otherwise ld == cols. No kernel
-** allocates through the rank's allocator: scratch that a real framework
-** would allocate is passed in. Host arrays (slices, ranges, pieces,
-** offsets) are read before the call returns. Zero rows are fine everywhere
-** and do nothing. Formulas: model.md, section numbers given.
+** comment is rows x columns. Any view may be strided (ld >= cols). Vectors
+** over rows ("acc [T]") are views with one column.
+**
+** Types: act is the device's activation type, acc its accumulator type
+** (dev.h); a view carries its own type. Where a comment names none, a view
+** is act; plain kernels, GEMMs and row moves take act and acc in any mix.
+** Arithmetic is in acc, one rounding at the end.
+**
+** Outputs are written whole, whatever was there before (NaN too), unless
+** "adds" is said. An output shares no memory with an input unless said.
+** No kernel allocates through the rank's allocator: scratch that a real
+** framework would allocate is passed in. Host arrays (slices, ranges,
+** pieces, offsets) are read before the call returns. Zero rows are fine
+** everywhere: nothing is read, gradients of weights become beta times what
+** they were.
+**
+** The order of sums is fixed, so the same call gives the same bits again on
+** the same machine; a row's result does not depend on the contents of other
+** sequences' rows. NaN and infinities propagate. Views that do not fit and,
+** where the device can see them (cpu), indices out of range are ERR_RUN
+** naming kernel and view. Formulas: model.md, section numbers given.
 */
 #ifndef DEV_KERNEL_H
 #define DEV_KERNEL_H
@@ -38,20 +51,29 @@ struct mat {
 
 /* ---- plain ------------------------------------------------------------ */
 
+/* Any type; an integer view takes the integer nearest to zero. */
 struct k_fill { struct mat x; double value; };
-/* dst = src with conversion; both may be strided. */
+/* dst = src with conversion between float types; equal types of any kind
+** are copied bit by bit. */
 struct k_copy { struct mat dst, src; };
-/* out = a + b; out may be a or b; all may be strided. */
+/* Heads that stand apart in a wider row, to and from a packed matrix:
+** packed[t, h * head_dim + i] = joined[t, offset + h * stride + i], or with
+** join the other way round (the rest of joined is left alone). */
+struct k_heads { struct mat packed, joined; int64_t heads, head_dim, stride,
+                 offset; bool join; };
+/* out = a + b; out may be a or b. */
 struct k_add { struct mat out, a, b; };
 /* out = s * a; out may be a. */
 struct k_scale { struct mat out, a; double s; };
-/* The counter-based generator: element i of stream is a pure function of
-** (seed, stream, i), the same bits on every device, uniform in
-** [-scale, scale) plus offset, rounded once to x.t. */
-struct k_random { struct mat x; uint64_t seed, stream; double scale, offset; };
+/* The counter-based generator of dev/random.h: element [r, c] of x is
+** random_value(seed, stream, first + r * cols + c, scale, offset), the same
+** number on every device, rounded once to x.t. first is where x begins in a
+** tensor of which it is a part (the local experts). */
+struct k_random { struct mat x; uint64_t seed, stream, first;
+                  double scale, offset; };
 
-/* C = alpha op(A) op(B) + beta C; op is transpose when the flag is set. C, A,
-** B may be strided and of different float types. Accumulates in acc. */
+/* C = alpha op(A) op(B) + beta C; op is transpose when the flag is set. C is
+** not read when beta is 0. With an inner dimension of 0, C = beta C. */
 struct k_gemm {
     struct mat c, a, b;
     bool trans_a, trans_b;
@@ -64,7 +86,8 @@ struct k_gemm {
 **   GROUP_NT  c[rows, n] = alpha a[rows, k] w_g[n, k]^T + beta c
 **   GROUP_NN  c[rows, n] = alpha a[rows, k] w_g[k, n]   + beta c
 **   GROUP_TN  w_g[m, n]  = alpha a[rows, m]^T c[rows, n] + beta w_g
-** w_rows is the number of rows of one w_g. */
+** w_rows is the number of rows of one w_g. Offsets ascend from 0 to the rows
+** of a; an empty group's w_g becomes beta w_g (TN), 0 when beta is 0. */
 enum group_form { GROUP_NT, GROUP_NN, GROUP_TN };
 struct k_group_gemm {
     enum group_form form;
@@ -81,7 +104,8 @@ struct k_group_gemm {
 struct k_embed { struct mat out, table; const int32_t *ids; };
 /* out = the rows of x in these ranges, back to back. */
 struct k_gather { struct mat out, x; const struct range *r; int64_t n; };
-/* The inverse: rows of x go to the ranges of out; add: they add there. */
+/* The inverse: rows of x go to the ranges of out, whose other rows are left
+** alone; add: they add there, in the order of the ranges. */
 struct k_scatter { struct mat out, x; const struct range *r; int64_t n;
                    bool add; };
 /* out[p] = x[row[p]] (MoE permutation); row is a device array, i32. */
@@ -108,18 +132,22 @@ struct k_transpose { struct mat y, x; int64_t n_group; };
 ** [T * heads, d]. */
 struct k_rms_norm { struct mat y, x, w, rstd; double eps; bool zero_centred; };
 /* dx from dy, x, w, rstd; add: adds to dx. */
-struct k_rms_norm_bwd { struct mat dx, dy, x, w, rstd; bool zero_centred, add; };
+struct k_rms_norm_bwd { struct mat dx, dy, x, w, rstd; bool zero_centred, add;
+};
 /* y = x * rnorm, rnorm = (sum x^2 + eps)^-1/2, acc [rows]. */
 struct k_l2_norm { struct mat y, x, rnorm; double eps; };
 struct k_l2_norm_bwd { struct mat dx, dy, y, rnorm; };
 
 /* ---- attention (2.2, 3.5 to 3.8) ---------------------------------------- */
 
-/* table[pos, i] = pos * theta^(-2i / (2 * cols)), the angle; acc. */
+/* table[pos, i] = pos * theta^(-i / cols), the angle in radians, computed in
+** f64 and brought into [-pi, pi] before it is rounded to acc (a plain f32
+** angle of 1e5 is off by 4e-3). pos is the row, i the column. */
 struct k_rotary_table { struct mat table; double theta; };
 /* Half-split rotation of the first 2 * table.cols dims of every head by the
-** angle of pos[t] (i32, device) times sign (+1 forward, -1 backward).
-** x, y are [T, heads * head_dim]; y may be x. */
+** angle of pos[t] (i32, device) times sign (+1 forward, -1 backward): dims i
+** and i + table.cols turn together. x, y are [T, heads * head_dim]; y may
+** be x. */
 struct k_rotary { struct mat y, x, table; const int32_t *pos;
                   int64_t heads, head_dim; int sign; };
 /* out = o * sigmoid(gate). */
@@ -127,7 +155,8 @@ struct k_sigmoid_gate { struct mat out, o, gate; };
 struct k_sigmoid_gate_bwd { struct mat d_o, dgate, dout, o, gate; };
 /* One stage: out [q_rows, heads * d] act, lse [q_rows, heads] acc (natural
 ** log). Rows that see no key (padding too): out 0, lse -inf. k and v are
-** [k_rows, kv_heads * d]; query head h uses key head h / (heads/kv_heads). */
+** [k_rows, kv_heads * d]; query head h uses key head h / (heads/kv_heads).
+** Rows in no slice are not read. */
 struct k_attention {
     struct mat out, lse, q, k, v;
     int64_t heads, kv_heads;
@@ -137,8 +166,9 @@ struct k_attention {
                                    then do not */
     int64_t n_slice;
 };
-/* Gradients of one stage with its own lse and dlse (3.6; dlse may be
-** absent). dq is act, written whole; dk, dv acc, written whole. */
+/* Gradients of one stage with its own out, lse and dlse (3.6; dlse may be
+** absent: zero). dq is act; dk, dv acc. Given the out and lse of the merged
+** stages and no dlse it is form B of 3.8. Rows with lse -inf give nothing. */
 struct k_attention_bwd {
     struct mat dq, dk, dv, q, k, v, out, lse, dout, dlse;
     int64_t heads, kv_heads;
@@ -148,20 +178,25 @@ struct k_attention_bwd {
 };
 /* Fold a stage result into the accumulators (3.8). o_acc [own, heads * d]
 ** and lse_acc [own, heads] are acc. row (i64, device) maps stage rows to own
-** rows; NULL: row i is row i. Before the fold the rows' accumulators are
-** copied to tape_o [rows, heads * d], tape_lse [rows, heads] when present. */
+** rows, each at most once; -1: a padding row, skipped; NULL: row i is row i.
+** Before the fold the rows' accumulators are copied to tape_o [rows,
+** heads * d], tape_lse [rows, heads] (acc) when present. Accumulators begin
+** as o 0, lse -inf (fill). */
 struct k_merge { struct mat o_acc, lse_acc, tape_o, tape_lse, o, lse;
                  const int64_t *row; int64_t heads; };
 /* Form A backwards through one fold. In: d_acc, dlse_acc = gradients of the
-** merged o and lse. Out: d_o (act), dlse (acc) of the stage, and d_acc,
-** dlse_acc of the accumulators before the fold, in place. */
+** merged o and lse (acc). Out: d_o (act), dlse (acc) of the stage, and d_acc,
+** dlse_acc of the accumulators before the fold, in place. tape_o absent: the
+** accumulators were empty before this fold. Padding rows get zeros. */
 struct k_merge_bwd { struct mat d_acc, dlse_acc, d_o, dlse, tape_o, tape_lse,
                      o, lse; const int64_t *row; int64_t heads; };
 
 /* ---- gated delta net (2.3, 3.9 to 3.13) --------------------------------- */
 
 /* A run of rows with one state. state_in/out index rows of the state views;
-** -1: starts from zero / is not kept. */
+** -1: starts from zero / is not kept. The pieces of one call share no rows
+** and do not wait for each other: a state_in is the state_out of an earlier
+** call or was received. Several pieces may start from one state (forks). */
 struct dev_piece { int64_t row, len, state_in, state_out; };
 
 /* y = silu(causal depthwise conv of x) per piece; w is [channels, kernel]
@@ -169,8 +204,9 @@ struct dev_piece { int64_t row, len, state_in, state_out; };
 ** holds the rows before a piece's first, indexed by state_in (-1: zeros). */
 struct k_conv { struct mat y, x, w, halo; const struct dev_piece *piece;
                 int64_t n_piece; };
-/* dx is written whole for the pieces' rows; dhalo (acc) adds to the rows of
-** state_in. */
+/* dx is written for the pieces' rows; dhalo (acc) adds to the rows of
+** state_in, in the order of the pieces. halo and dhalo may be absent when no
+** piece has a state_in. */
 struct k_conv_bwd { struct mat dx, dhalo, dy, x, w, halo;
                     const struct dev_piece *piece; int64_t n_piece; };
 /* beta = sigmoid(b), g = -exp(a_log) softplus(a + dt_bias); all [T, heads],
@@ -191,7 +227,8 @@ struct k_sum_heads { struct mat x, y; int64_t rep, head_dim; };
 ** chunk holds row i of (I + L)^-1), and state_out. Scratch (contents
 ** meaningless after): w [T, heads * k_dim], u and v_new [T, heads * v_dim]
 ** act, h [chunks, heads * k_dim * v_dim] act: the state each chunk starts
-** from. */
+** from, chunks numbered through the pieces. A state is [heads][k_dim][v_dim].
+** Rows of no piece are left alone. */
 struct k_delta {
     struct mat o, states, g_cum, x, q, k, v, g, beta, w, u, v_new, h;
     int64_t heads, k_dim, v_dim;
@@ -226,9 +263,10 @@ struct k_swiglu_bwd { struct mat dgu, dweight, dout, gu, weight; };
 struct k_row_gate { struct mat out, x, logit; };
 struct k_row_gate_bwd { struct mat dx, dlogit, dout, x, logit; };
 /* softmax over logits [T, E] acc into scores [T, E] acc; top-k (lower index
-** first on ties) into idx i64 [T, K] in descending order of score, weight
-** acc [T, K], map u8 [T, E]. forced (i64 [T, K], device) replaces the
-** choice when not NULL. norm: weights sum to one. */
+** first on ties) into idx i64 [T, K] in descending order of logit, weight
+** acc [T, K] the scores of the chosen, map u8 [T, E] 1 where chosen. forced
+** (i64 [T, K], device, distinct in a row) replaces choice and order when not
+** NULL. norm: weights are divided by their sum. */
 struct k_router { struct mat logits, scores, map, idx, weight;
                   const int64_t *forced; bool norm; };
 /* dlogits acc [T, E] from dweight [T, K]. */
@@ -243,14 +281,17 @@ struct k_route_sort { struct mat idx, weight, pair_weight; int64_t experts;
 /* dweight[t, k] = dpair[slot[t * K + k]] */
 struct k_route_unsort { struct mat dweight, dpair; const int32_t *slot; };
 
-/* ---- head and optimizer (2.5, 3.16) --------------------------------------- */
+/* ---- head and optimizer (2.5, 3.16) ------------------------------------- */
 
 /* loss_sum (f64, device, one number) adds sum_t weight[t] * (lse - logit of
-** target[t]); dlogits may be logits. target i32, weight f32: device arrays.
-** target < 0: the row counts nothing and its gradient is zero. */
+** target[t]); dlogits = weight[t] * (softmax - onehot), may be logits and
+** may be absent. target i32, weight f32: device arrays. target < 0: the row
+** counts nothing and its gradient is zero. */
 struct k_cross_entropy { struct mat dlogits, logits; const int32_t *target;
                          const float *weight; double *loss_sum; };
-/* One Adam step on a parameter; m, v acc, step counts from 1. */
+/* One Adam step: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
+** p -= lr * (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + eps). m, v acc;
+** step counts from 1. */
 struct k_adam { struct mat p, g, m, v; double lr, beta1, beta2, eps;
                 int64_t step; };
 
@@ -258,8 +299,8 @@ struct k_adam { struct mat p, g, m, v; double lr, beta1, beta2, eps;
     int (*name)(struct dev *d, const struct k_##name *a, struct err *e)
 
 struct kernels {
-    KERNEL(fill); KERNEL(copy); KERNEL(add); KERNEL(scale); KERNEL(random);
-    KERNEL(gemm); KERNEL(group_gemm);
+    KERNEL(fill); KERNEL(copy); KERNEL(heads); KERNEL(add); KERNEL(scale);
+    KERNEL(random); KERNEL(gemm); KERNEL(group_gemm);
     KERNEL(embed); KERNEL(gather); KERNEL(scatter); KERNEL(permute);
     KERNEL(combine); KERNEL(heads); KERNEL(transpose);
     KERNEL(rms_norm); KERNEL(rms_norm_bwd); KERNEL(l2_norm);
