@@ -56,11 +56,6 @@ struct k_fill { struct mat x; double value; };
 /* dst = src with conversion between float types; equal types of any kind
 ** are copied bit by bit. */
 struct k_copy { struct mat dst, src; };
-/* Heads that stand apart in a wider row, to and from a packed matrix:
-** packed[t, h * head_dim + i] = joined[t, offset + h * stride + i], or with
-** join the other way round (the rest of joined is left alone). */
-struct k_heads { struct mat packed, joined; int64_t heads, head_dim, stride,
-                 offset; bool join; };
 /* out = a + b; out may be a or b. */
 struct k_add { struct mat out, a, b; };
 /* out = s * a; out may be a. */
@@ -117,8 +112,7 @@ struct k_combine { struct mat out, x; const int32_t *slot; int64_t top_k;
 
 /* Heads in and out of a wide row: packed [T, heads * d] against joined:
 ** packed[t, h * d + i] is joined[t, offset + h * stride + i]. join false
-** fills packed, true writes those columns of joined and leaves the others.
-** joined may be strided. */
+** fills packed, true writes those columns of joined and leaves the others. */
 struct k_heads { struct mat packed, joined; int64_t heads, head_dim, stride,
                  offset; bool join; };
 /* Per group y_g = x_g^T; rows of x are n_group times those of one x_g, and
@@ -299,7 +293,7 @@ struct k_adam { struct mat p, g, m, v; double lr, beta1, beta2, eps;
     int (*name)(struct dev *d, const struct k_##name *a, struct err *e)
 
 struct kernels {
-    KERNEL(fill); KERNEL(copy); KERNEL(heads); KERNEL(add); KERNEL(scale);
+    KERNEL(fill); KERNEL(copy); KERNEL(add); KERNEL(scale);
     KERNEL(random); KERNEL(gemm); KERNEL(group_gemm);
     KERNEL(embed); KERNEL(gather); KERNEL(scatter); KERNEL(permute);
     KERNEL(combine); KERNEL(heads); KERNEL(transpose);
