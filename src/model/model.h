@@ -17,8 +17,13 @@ enum layer_kind { LAYER_ATTENTION, LAYER_GDN };
 #define LAYER_KINDS 2
 
 struct model {
-    char name[64];          /* file name without .json, or "inline" */
+    char name[64];          /* file name without .json (of config.json, its
+                               folder's name), or "inline" */
     char family[32];        /* model_type as written in the config */
+    char prefix[32];        /* of tensor names: "model.language_model." */
+    /* how published checkpoints of the family hold some tensors: GDN
+    ** projections fused by key head, experts one by one */
+    bool ckpt_fused_gdn, ckpt_each_expert;
     int64_t layers;
     int64_t hidden;         /* H */
     int64_t vocab;          /* V */
@@ -73,6 +78,11 @@ enum layer_kind model_input_layout(const struct model *m, int64_t layer);
 enum layer_kind model_output_layout(const struct model *m, int64_t layer);
 
 int64_t model_count(const struct model *m, enum layer_kind kind);
+
+/* The largest values that a config may hold, so that products of a few of
+** them fit 64 bits. */
+#define MODEL_MAX_LAYERS 1024
+#define MODEL_MAX_WIDTH (1 << 20)
 
 /* Reads config.json (nested text_config too). layers > 0 keeps only the
 ** first layers (they must exist). The hybrid MoE family (qwen3_next,

@@ -11,8 +11,8 @@
 #include "model/model.h"
 
 /* One projection that may carry an adapter. LoRA A is [r, in], B [out, r];
-** for routed experts there is one pair per local expert, stored as
-** [local experts, in, r] and [local experts, r, out]. */
+** for routed experts there is one pair per local expert, held transposed as
+** [El, in, r] and [El, r, out] (model.md 7). */
 enum site {
     SITE_Q, SITE_K, SITE_V, SITE_O,             /* attention; q holds the gate */
     SITE_GDN_QKV, SITE_GDN_Z, SITE_GDN_OUT,
@@ -29,23 +29,46 @@ struct site_shape param_site(const struct model *m, enum site s);
 
 enum param_role { PARAM_BASE, PARAM_LORA_A, PARAM_LORA_B };
 
-struct param {
-    const char *tensor;     /* Hugging Face name within its layer, or global */
-    int64_t layer;          /* -1: outside the decoder */
-    enum param_role role;
-    enum site site;         /* meaningful for adapters */
-    int64_t dim[4];         /* unused dims are 1 */
-    int64_t count;          /* product */
-    int64_t bytes;          /* bf16, or f32 for the few kept so upstream */
+/* How a published checkpoint holds a base tensor (model.md 1). The list
+** itself is the same for every family: flat, split, experts stacked. */
+enum param_pack {
+    PACK_NONE,          /* under its own name and shape */
+    PACK_QKVZ,          /* in linear_attn.in_proj_qkvz, grouped by key head */
+    PACK_BA,            /* in linear_attn.in_proj_ba, grouped by key head */
+    PACK_EACH_EXPERT    /* mlp.experts.e.{gate,up,down}_proj, one by one */
 };
 
+/* One tensor, row-major [dim 0, dim 1, ...]. Routed experts are the rank's
+** own El = E / ep. */
+struct param {
+    const char *tensor;     /* Hugging Face name after m->prefix and, for a
+                               layer, "layers.i."; static text. lm_head has
+                               no prefix. */
+    int64_t layer;          /* -1: outside the decoder */
+    enum param_role role;
+    enum site site;         /* whose weight or adapter; SITE_COUNT: none */
+    enum param_pack pack;
+    int64_t dim[4];         /* unused dims are 1 */
+    int64_t count;          /* product */
+    int64_t bytes;          /* bf16: 2 * count (checkpoints store all of the
+                               text model so; model.md 0) */
+};
+
+/* The name of the fused tensor behind PACK_QKVZ and PACK_BA, else NULL. */
+const char *param_fused_name(enum param_pack pack);
+
 struct param_list {
-    struct param *p;        /* owned; order: layers ascending, then outside */
+    struct param *p;        /* owned; order: layers ascending, then outside;
+                               within a layer base weights, then adapters in
+                               order of site, A before B */
     int64_t n;
 };
 
-/* The parameters of one rank. ep must divide the experts. lora_rank 0 means
-** no adapters. Overflow and ep errors are ERR_INPUT naming the key. */
+#define PARAM_MAX_LORA_RANK 65536
+
+/* The parameters of one rank. ep must divide the experts (be 1 for dense
+** members). lora_rank 0 means no adapters. Overflow and ep errors are
+** ERR_INPUT naming the key. */
 int param_list_make(const struct model *m, int64_t ep, int64_t lora_rank,
                     struct param_list *out, struct err *e) MUST_CHECK;
 void param_list_free(struct param_list *l);
