@@ -6,14 +6,13 @@
 ** computes in a way the program does not know (biases, other activations,
 ** sliding windows, quantized weights) are refused by name.
 */
-#include <jansson.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/num.h"
 #include "model/model.h"
 
@@ -37,40 +36,24 @@ static const struct family families[] = {
 #define SUPPORTED "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe"
 
 struct config {
-    const char *origin;     /* for messages */
-    json_t *outer, *text;   /* the same object unless text_config is there */
+    struct js outer, text;  /* the same object unless text_config is there */
+    bool nested;
     const struct family *family;
     struct err *e;
 };
 
-static int fail(const struct config *c, const char *key, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static int fail(const struct config *c, const char *key, const char *fmt, ...)
+static bool is_string(const struct js *v, const char *s)
 {
-    char why[256];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(why, sizeof why, fmt, ap);
-    va_end(ap);
-    return err_set(c->e, ERR_INPUT, "%s: %s%s: %s", c->origin,
-                   c->text != c->outer ? "text_config." : "", key, why);
+    return json_is_string(v->v) && strcmp(json_string_value(v->v), s) == 0;
 }
 
-static bool has(const json_t *o, const char *key)
-{
-    const json_t *v = json_object_get(o, key);
-    return v != NULL && !json_is_null(v);
-}
-
-/* ---- integers, by table -------------------------------------------------- */
+/* ---- integers, by table ------------------------------------------------ */
 
 struct int_key {
     const char *key;
     size_t field;
     int64_t lo, hi;
-    unsigned of;            /* trait that brings the key; 0: always there */
+    unsigned of;            /* traits that bring the key; 0: always there */
 };
 
 #define WIDTH MODEL_MAX_WIDTH
@@ -98,20 +81,6 @@ static const struct int_key int_keys[] = {
 };
 #define N_INT_KEYS (sizeof int_keys / sizeof int_keys[0])
 
-static int get_int(const struct config *c, const char *key, int64_t lo,
-                   int64_t hi, int64_t *out)
-{
-    const json_t *v = json_object_get(c->text, key);
-
-    if (v == NULL) return fail(c, key, "missing");
-    if (!json_is_integer(v)) return fail(c, key, "must be an integer");
-    *out = json_integer_value(v);
-    if (*out < lo || *out > hi)
-        return fail(c, key, "must lie between %lld and %lld, not %lld",
-                    (long long)lo, (long long)hi, (long long)*out);
-    return ERR_OK;
-}
-
 static int read_ints(const struct config *c, struct model *m)
 {
     size_t i;
@@ -122,7 +91,7 @@ static int read_ints(const struct config *c, struct model *m)
         int rc;
 
         if ((c->family->traits & k->of) != k->of) continue;
-        rc = get_int(c, k->key, k->lo, k->hi, &v);
+        rc = js_need_int(&c->text, k->key, k->lo, k->hi, &v, c->e);
         if (rc != ERR_OK) return rc;
         memcpy((char *)m + k->field, &v, sizeof v);
     }
@@ -131,90 +100,83 @@ static int read_ints(const struct config *c, struct model *m)
 
 static int check_ints(const struct config *c, const struct model *m)
 {
+    struct js v = js_get(&c->text, "num_key_value_heads");
+
     if (m->q_heads % m->kv_heads != 0)
-        return fail(c, "num_key_value_heads",
-                    "must divide num_attention_heads");
+        return js_error(&v, c->e, "must divide num_attention_heads");
+    v = js_get(&c->text, "linear_num_key_heads");
     if (m->k_heads > 0 && m->v_heads % m->k_heads != 0)
-        return fail(c, "linear_num_key_heads",
-                    "must divide linear_num_value_heads");
+        return js_error(&v, c->e, "must divide linear_num_value_heads");
+    v = js_get(&c->text, "num_experts_per_tok");
     if (m->top_k > m->experts)
-        return fail(c, "num_experts_per_tok", "more than num_experts");
+        return js_error(&v, c->e, "is more than num_experts");
     return ERR_OK;
 }
 
-/* ---- what would compute something else ------------------------------------ */
+/* ---- what would compute something else --------------------------------- */
 
 static int refuse_unknown_layers(const struct config *c)
 {
     static const char *const off[] = {"attention_bias", "use_sliding_window"};
-    const json_t *v;
+    static const char *const quant = "quantization_config";
+    struct js v;
     size_t i;
 
-    for (i = 0; i < sizeof off / sizeof off[0]; i++)
-        if (has(c->text, off[i]) && !json_is_false(json_object_get(c->text,
-                                                                   off[i])))
-            return fail(c, off[i], "only false is supported");
-    v = json_object_get(c->text, "hidden_act");
-    if (v == NULL || !json_is_string(v)
-        || strcmp(json_string_value(v), "silu") != 0)
-        return fail(c, "hidden_act", "only \"silu\" is supported");
-    if (has(c->text, "quantization_config")
-        || has(c->outer, "quantization_config"))
-        return fail(c, "quantization_config",
-                    "quantized weights are not supported (use a bf16 model)");
+    for (i = 0; i < sizeof off / sizeof off[0]; i++) {
+        v = js_get(&c->text, off[i]);
+        if (!js_is_null(&v) && !json_is_false(v.v))
+            return js_error(&v, c->e, "only false is supported");
+    }
+    v = js_get(&c->text, "hidden_act");
+    if (!is_string(&v, "silu"))
+        return js_error(&v, c->e, "only \"silu\" is supported");
+    v = js_get(&c->text, quant);
+    if (js_is_null(&v)) v = js_get(&c->outer, quant);
+    if (!js_is_null(&v))
+        return js_error(&v, c->e, "quantized weights are not supported (use "
+                        "the model's bf16 form)");
     return ERR_OK;
 }
 
 /* Every layer must be built alike: price and step know one MLP a model. */
 static int refuse_mixed_mlp(const struct config *c)
 {
-    const json_t *v = json_object_get(c->text, "mlp_only_layers");
+    struct js v = js_get(&c->text, "mlp_only_layers");
 
-    if (v != NULL && !json_is_null(v)
-        && (!json_is_array(v) || json_array_size(v) != 0))
-        return fail(c, "mlp_only_layers", "only an empty list is supported "
-                    "(every layer must have the same MLP)");
-    v = json_object_get(c->text, "decoder_sparse_step");
-    if (v != NULL && (!json_is_integer(v) || json_integer_value(v) != 1))
-        return fail(c, "decoder_sparse_step", "only 1 is supported "
-                    "(every layer must have the same MLP)");
+    if (!js_is_null(&v) && !(json_is_array(v.v) && js_size(&v) == 0))
+        return js_error(&v, c->e, "only an empty list is supported (every "
+                        "layer must have the same MLP)");
+    v = js_get(&c->text, "decoder_sparse_step");
+    if (v.v != NULL && !(json_is_integer(v.v) && json_integer_value(v.v) == 1))
+        return js_error(&v, c->e, "only 1 is supported (every layer must "
+                        "have the same MLP)");
     return ERR_OK;
 }
 
-/* ---- flags ------------------------------------------------------------------ */
-
-static int get_bool(const struct config *c, const char *key, bool *out)
-{
-    const json_t *v = json_object_get(c->text, key);
-
-    if (v == NULL) return fail(c, key, "missing");
-    if (!json_is_boolean(v)) return fail(c, key, "must be true or false");
-    *out = json_is_true(v);
-    return ERR_OK;
-}
+/* ---- flags ------------------------------------------------------------- */
 
 /* Written in text_config, beside it, or in both. */
 static int read_tied(const struct config *c, struct model *m)
 {
     const char *key = "tie_word_embeddings";
-    const json_t *in = json_object_get(c->text, key);
-    const json_t *out = json_object_get(c->outer, key);
+    struct js in = js_get(&c->text, key), out = js_get(&c->outer, key);
+    bool outer;
+    int rc;
 
-    if (in == NULL) in = out;
-    if (out == NULL) out = in;
-    if (in == NULL) return fail(c, key, "missing");
-    if (!json_is_boolean(in) || !json_is_boolean(out))
-        return fail(c, key, "must be true or false");
-    if (json_is_true(in) != json_is_true(out))
-        return fail(c, key, "differs from the value beside text_config");
-    m->tied = json_is_true(in);
-    return ERR_OK;
+    if (in.v == NULL && out.v != NULL) in = out;
+    if (out.v == NULL) out = in;
+    rc = in.v == NULL ? js_error(&in, c->e, "missing")
+                      : js_bool(&in, &m->tied, c->e);
+    if (rc == ERR_OK) rc = js_bool(&out, &outer, c->e);
+    if (rc == ERR_OK && outer != m->tied)
+        rc = js_error(&in, c->e, "differs from the value beside text_config");
+    return rc;
 }
 
 static int read_gates(const struct config *c, struct model *m)
 {
     bool hybrid = c->family->traits & HYBRID;
-    const json_t *v = json_object_get(c->text, "output_gate_type");
+    struct js v = js_get(&c->text, "output_gate_type");
     int rc;
 
     /* the architectures fix what their configs leave out */
@@ -222,130 +184,122 @@ static int read_gates(const struct config *c, struct model *m)
     m->attn_gate = hybrid;
     m->shared_gate = m->shared_ffn > 0;
     m->norm_topk = c->family->traits & MOE;
-    if (has(c->text, "attn_output_gate")) {
-        rc = get_bool(c, "attn_output_gate", &m->attn_gate);
-        if (rc != ERR_OK) return rc;
-    }
-    if (c->family->traits & TOPK_FLAG) {
-        rc = get_bool(c, "norm_topk_prob", &m->norm_topk);
-        if (rc != ERR_OK) return rc;
-    }
     /* names the activation on z in the GDN output norm */
-    if (v != NULL && !(json_is_string(v)
-                       && (strcmp(json_string_value(v), "swish") == 0
-                           || strcmp(json_string_value(v), "silu") == 0)))
-        return fail(c, "output_gate_type",
-                    "only \"swish\" and \"silu\" are supported");
-    return read_tied(c, m);
+    if (!js_is_null(&v) && !is_string(&v, "swish") && !is_string(&v, "silu"))
+        return js_error(&v, c->e, "only \"swish\" and \"silu\" are supported");
+    rc = js_opt_bool(&c->text, "attn_output_gate", &m->attn_gate, c->e);
+    if (rc == ERR_OK && (c->family->traits & TOPK_FLAG))
+        rc = js_need_bool(&c->text, "norm_topk_prob", &m->norm_topk, c->e);
+    if (rc == ERR_OK) rc = read_tied(c, m);
+    return rc;
 }
 
-/* ---- reals: eps and rotary --------------------------------------------------- */
+/* ---- reals: eps and rotary --------------------------------------------- */
 
-static int check_real(const struct config *c, const char *key, const json_t *v,
-                      double lo, double hi, double *out)
+/* lo < value <= hi */
+static int read_real(const struct config *c, const struct js *at, double lo,
+                     double hi, double *out)
 {
-    if (v == NULL) return fail(c, key, "missing");
-    if (!json_is_number(v)) return fail(c, key, "must be a number");
-    *out = json_number_value(v);
-    if (!(*out > lo && *out <= hi))
-        return fail(c, key, "must be above %g and at most %g, not %g", lo, hi,
-                    *out);
-    return ERR_OK;
+    int rc = at->v == NULL ? js_error(at, c->e, "missing")
+                           : js_double(at, out, c->e);
+
+    if (rc == ERR_OK && !(*out > lo && *out <= hi))
+        rc = js_error(at, c->e, "must be above %g and at most %g, not %g",
+                      lo, hi, *out);
+    return rc;
 }
 
 /* A rotary key stands at the top level, under rope_parameters, or in both. */
-static int rope_real(const struct config *c, const json_t *rope,
+static int rope_real(const struct config *c, const struct js *rope,
                      const char *key, double hi, double *out)
 {
-    const json_t *a = json_object_get(c->text, key);
-    const json_t *b = json_object_get(rope, key);
+    struct js a = js_get(&c->text, key), b = js_get(rope, key);
     double again;
-    int rc = check_real(c, key, a != NULL ? a : b, 0.0, hi, out);
+    int rc = read_real(c, a.v == NULL && b.v != NULL ? &b : &a, 0.0, hi, out);
 
-    if (rc != ERR_OK || a == NULL || b == NULL) return rc;
-    rc = check_real(c, key, b, 0.0, hi, &again);
+    if (rc != ERR_OK || a.v == NULL || b.v == NULL) return rc;
+    rc = read_real(c, &b, 0.0, hi, &again);
     if (rc == ERR_OK && (again < *out || again > *out))
-        rc = fail(c, key, "differs from rope_parameters.%s", key);
+        rc = js_error(&a, c->e, "differs from rope_parameters.%s", key);
     return rc;
 }
 
 static int check_rope_type(const struct config *c, const char *where)
 {
-    const json_t *rope = json_object_get(c->text, where), *v;
+    struct js rope = js_get(&c->text, where), v;
+    int rc;
 
-    if (rope == NULL || json_is_null(rope)) return ERR_OK;
-    if (!json_is_object(rope)) return fail(c, where, "must be an object");
-    v = json_object_get(rope, "rope_type");
-    if (v == NULL) v = json_object_get(rope, "type");
-    if (v != NULL && !(json_is_string(v)
-                       && strcmp(json_string_value(v), "default") == 0))
-        return fail(c, where, "only rope_type \"default\" is supported");
+    if (js_is_null(&rope)) return ERR_OK;
+    rc = js_object(&rope, NULL, c->e);
+    if (rc != ERR_OK) return rc;
+    v = js_get(&rope, "rope_type");
+    if (v.v == NULL) v = js_get(&rope, "type");
+    if (v.v != NULL && !is_string(&v, "default"))
+        return js_error(&v, c->e, "only \"default\" is supported");
     return ERR_OK;
 }
 
 static int read_rope(const struct config *c, struct model *m)
 {
-    const json_t *rope = json_object_get(c->text, "rope_parameters");
     const char *key = "partial_rotary_factor";
+    struct js rope = js_get(&c->text, "rope_parameters");
+    struct js part_key = js_get(&c->text, key);
     double part = 1.0, dims;
     int rc = check_rope_type(c, "rope_parameters");
 
     if (rc == ERR_OK) rc = check_rope_type(c, "rope_scaling");
     if (rc == ERR_OK)
-        rc = rope_real(c, rope, "rope_theta", 1e15, &m->rope_theta);
+        rc = rope_real(c, &rope, "rope_theta", 1e15, &m->rope_theta);
     /* families of full attention rotate the whole head and have no key */
-    if (rc == ERR_OK && ((c->family->traits & HYBRID) || has(c->text, key)
-                         || has(rope, key)))
-        rc = rope_real(c, rope, key, 1.0, &part);
+    if (rc == ERR_OK && ((c->family->traits & HYBRID) || part_key.v != NULL
+                         || js_get(&rope, key).v != NULL))
+        rc = rope_real(c, &rope, key, 1.0, &part);
     if (rc != ERR_OK) return rc;
     dims = part * (double)m->head_dim;
-    m->rotary_dim = (int64_t)floor(dims);
+    m->rotary_dim = (int64_t)dims;
     if (dims > floor(dims) || m->rotary_dim % 2 != 0 || m->rotary_dim == 0)
-        return fail(c, key, "%g of head_dim %lld is not an even number", part,
-                    (long long)m->head_dim);
+        return js_error(&part_key, c->e, "%g of head_dim %lld is not an even "
+                        "number", part, (long long)m->head_dim);
     return ERR_OK;
 }
 
-/* ---- layer kinds -------------------------------------------------------------- */
+/* ---- layer kinds ------------------------------------------------------- */
 
-static int kind_from_types(const struct config *c, const json_t *types,
-                           struct model *m)
+static int kinds_from_types(const struct config *c, const struct js *types,
+                            struct model *m)
 {
-    const char *key = "layer_types";
+    int rc = js_array(types, m->layers, c->e);
     int64_t i;
 
-    if (!json_is_array(types)) return fail(c, key, "must be a list");
-    if (json_array_size(types) != (size_t)m->layers)
-        return fail(c, key, "has %zu entries, num_hidden_layers says %lld",
-                    json_array_size(types), (long long)m->layers);
-    for (i = 0; i < m->layers; i++) {
-        const char *t = json_string_value(json_array_get(types, (size_t)i));
-        if (t != NULL && strcmp(t, "full_attention") == 0)
+    for (i = 0; rc == ERR_OK && i < m->layers; i++) {
+        struct js t = js_item(types, i);
+        if (is_string(&t, "full_attention"))
             m->kind[i] = LAYER_ATTENTION;
-        else if (t != NULL && strcmp(t, "linear_attention") == 0
+        else if (is_string(&t, "linear_attention")
                  && (c->family->traits & HYBRID))
             m->kind[i] = LAYER_GDN;
         else
-            return fail(c, key, "entry %lld (%s) is not a layer of %s",
-                        (long long)i, t ? t : "no string", c->family->type);
+            rc = js_error(&t, c->e, "is not a layer of %s (\"full_attention\""
+                          "%s)", c->family->type,
+                          c->family->traits & HYBRID
+                          ? " or \"linear_attention\"" : "");
     }
-    return ERR_OK;
+    return rc;
 }
 
 /* layer_types wins over full_attention_interval. */
 static int read_kinds(const struct config *c, struct model *m)
 {
-    const json_t *types = json_object_get(c->text, "layer_types");
+    struct js types = js_get(&c->text, "layer_types");
     int64_t every = 1, i;
     int rc = ERR_OK;
 
     m->kind = calloc((size_t)m->layers, sizeof *m->kind);
     if (m->kind == NULL) return err_nomem(c->e);
-    if (types != NULL && !json_is_null(types))
-        return kind_from_types(c, types, m);
+    if (!js_is_null(&types)) return kinds_from_types(c, &types, m);
     if (c->family->traits & HYBRID)
-        rc = get_int(c, "full_attention_interval", 1, MODEL_MAX_LAYERS,
-                     &every);
+        rc = js_need_int(&c->text, "full_attention_interval", 1,
+                         MODEL_MAX_LAYERS, &every, c->e);
     for (i = 0; rc == ERR_OK && i < m->layers; i++)
         m->kind[i] = (i + 1) % every == 0 ? LAYER_ATTENTION : LAYER_GDN;
     return rc;
@@ -355,7 +309,7 @@ static int cut_layers(const struct config *c, int64_t layers, struct model *m)
 {
     if (layers < 0 || layers > m->layers)
         return err_set(c->e, ERR_INPUT, "%s: layers: %lld asked, the model "
-                       "has %lld", c->origin, (long long)layers,
+                       "has %lld", c->text.origin, (long long)layers,
                        (long long)m->layers);
     if (layers > 0) m->layers = layers;
     if (model_count(m, LAYER_GDN) == 0)
@@ -363,7 +317,7 @@ static int cut_layers(const struct config *c, int64_t layers, struct model *m)
     return ERR_OK;
 }
 
-/* ---- the file ------------------------------------------------------------------ */
+/* ---- the file ---------------------------------------------------------- */
 
 static const struct family *find_family(const char *type)
 {
@@ -374,43 +328,44 @@ static const struct family *find_family(const char *type)
     return NULL;
 }
 
-static int check_text_type(const struct config *c)
+static int read_text_config(struct config *c)
 {
-    const char *type = c->family->text_type;
-    const json_t *v = json_object_get(c->text, "model_type");
+    const char *want = c->family->text_type;
+    struct js text = js_get(&c->outer, "text_config"), type;
+    int rc;
 
-    if (type == NULL)
-        return err_set(c->e, ERR_INPUT, "%s: text_config: model_type %s has "
-                       "none", c->origin, c->family->type);
-    if (v != NULL && !(json_is_string(v)
-                       && strcmp(json_string_value(v), type) == 0))
-        return fail(c, "model_type", "must be \"%s\" inside %s", type,
-                    c->family->type);
+    if (js_is_null(&text)) return ERR_OK;
+    rc = js_object(&text, NULL, c->e);
+    if (rc != ERR_OK) return rc;
+    type = js_get(&text, "model_type");
+    if (want == NULL)
+        return js_error(&text, c->e, "a %s config has none", c->family->type);
+    if (type.v != NULL && !is_string(&type, want))
+        return js_error(&type, c->e, "must be \"%s\" inside %s", want,
+                        c->family->type);
+    c->text = text;
+    c->nested = true;
     return ERR_OK;
 }
 
 static int read_family(struct config *c)
 {
-    const json_t *v = json_object_get(c->outer, "model_type");
-    const char *type = json_string_value(v);
+    const char *type;
+    struct js at;
+    int rc = js_need(&c->outer, "model_type", &at, c->e);
 
-    if (v == NULL) return fail(c, "model_type", "missing");
-    if (type == NULL) return fail(c, "model_type", "must be a string");
+    if (rc == ERR_OK) rc = js_string(&at, &type, c->e);
+    if (rc != ERR_OK) return rc;
     c->family = find_family(type);
     if (c->family == NULL)
-        return fail(c, "model_type", "\"%.64s\" is not supported (supported: "
-                    SUPPORTED ")", type);
-    if (!has(c->outer, "text_config")) return ERR_OK;
-    c->text = json_object_get(c->outer, "text_config");
-    if (!json_is_object(c->text)) {
-        c->text = c->outer;
-        return fail(c, "text_config", "must be an object");
-    }
-    return check_text_type(c);
+        return js_error(&at, c->e, "\"%.64s\" is not supported (supported: "
+                        SUPPORTED ")", type);
+    return read_text_config(c);
 }
 
 static int read_config(struct config *c, int64_t layers, struct model *m)
 {
+    struct js eps;
     int rc = read_family(c);
 
     if (rc == ERR_OK) rc = refuse_unknown_layers(c);
@@ -418,64 +373,32 @@ static int read_config(struct config *c, int64_t layers, struct model *m)
     if (rc == ERR_OK) rc = read_ints(c, m);
     if (rc == ERR_OK) rc = check_ints(c, m);
     if (rc == ERR_OK) rc = read_gates(c, m);
-    if (rc == ERR_OK)
-        rc = check_real(c, "rms_norm_eps",
-                        json_object_get(c->text, "rms_norm_eps"), 0.0, 1.0,
-                        &m->eps);
+    eps = js_get(&c->text, "rms_norm_eps");
+    if (rc == ERR_OK) rc = read_real(c, &eps, 0.0, 1.0, &m->eps);
     if (rc == ERR_OK) rc = read_rope(c, m);
     if (rc == ERR_OK) rc = read_kinds(c, m);
     if (rc == ERR_OK) rc = cut_layers(c, layers, m);
     return rc;
 }
 
-/* "a/b.json" is b, "a/config.json" is a. */
-static void name_from_origin(const char *origin, struct model *m)
+int model_from_json(const struct js *at, int64_t layers, struct model *out,
+                    struct err *e)
 {
-    const char *base = strrchr(origin, '/'), *end;
-
-    base = base ? base + 1 : origin;
-    if (strcmp(base, "config.json") == 0 && base - origin > 1) {
-        for (end = base - 1; end > origin && end[-1] == '/'; end--)
-            ;
-        for (base = end; base > origin && base[-1] != '/'; base--)
-            ;
-    } else {
-        end = strrchr(base, '.');
-        if (end == NULL || end == base) end = base + strlen(base);
-    }
-    snprintf(m->name, sizeof m->name, "%.*s", (int)(end - base), base);
-}
-
-int model_parse(const char *json, const char *origin, int64_t layers,
-                struct model *out, struct err *e)
-{
-    struct config c = {origin, NULL, NULL, NULL, e};
+    struct config c = {*at, *at, false, NULL, e};
     struct model m = {0};
-    json_error_t je;
-    int rc;
+    int rc = js_object(at, NULL, e);
 
-    c.outer = c.text = json_loads(json, JSON_REJECT_DUPLICATES, &je);
-    if (c.outer == NULL && json_error_code(&je) == json_error_out_of_memory)
-        return err_nomem(e);
-    if (c.outer == NULL)
-        return err_set(e, ERR_INPUT, "%s:%d:%d: %s", origin, je.line,
-                       je.column, je.text);
-    if (json_is_object(c.outer))
-        rc = read_config(&c, layers, &m);
-    else
-        rc = err_set(e, ERR_INPUT, "%s: must be a JSON object", origin);
-    if (rc == ERR_OK) {
-        bool nested = c.text != c.outer;
-        name_from_origin(origin, &m);
-        snprintf(m.family, sizeof m.family, "%s", c.family->type);
-        snprintf(m.prefix, sizeof m.prefix,
-                 nested ? "model.language_model." : "model.");
-        m.ckpt_fused_gdn = strcmp(m.family, "qwen3_next") == 0;
-        m.ckpt_each_expert = c.family->traits & TOPK_FLAG;
-        *out = m;
-    } else {
+    if (rc == ERR_OK) rc = read_config(&c, layers, &m);
+    if (rc != ERR_OK) {
         free(m.kind);
+        return rc;
     }
-    json_decref(c.outer);
-    return rc;
+    snprintf(m.name, sizeof m.name, "inline");
+    snprintf(m.family, sizeof m.family, "%s", c.family->type);
+    snprintf(m.prefix, sizeof m.prefix,
+             c.nested ? "model.language_model." : "model.");
+    m.ckpt_fused_gdn = strcmp(m.family, "qwen3_next") == 0;
+    m.ckpt_each_expert = c.family->traits & TOPK_FLAG;
+    *out = m;
+    return ERR_OK;
 }

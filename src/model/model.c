@@ -1,10 +1,11 @@
 /* model.c - see model.h */
 #include "model/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/json.h"
 
 #define CONFIG_LIMIT ((size_t)16 << 20)
 
@@ -30,17 +31,53 @@ int64_t model_count(const struct model *m, enum layer_kind kind)
     return n;
 }
 
+/* "a/b.json" is b, "a/config.json" is a. */
+static void name_from_origin(const char *origin, struct model *m)
+{
+    const char *base = strrchr(origin, '/'), *end;
+
+    base = base ? base + 1 : origin;
+    if (strcmp(base, "config.json") == 0 && base - origin > 1) {
+        for (end = base - 1; end > origin && end[-1] == '/'; end--)
+            ;
+        for (base = end; base > origin && base[-1] != '/'; base--)
+            ;
+    } else {
+        end = strrchr(base, '.');
+        if (end == NULL || end == base) end = base + strlen(base);
+    }
+    snprintf(m->name, sizeof m->name, "%.*s", (int)(end - base), base);
+}
+
+/* Takes root over. */
+static int from_root(json_t *root, const char *origin, int64_t layers,
+                     struct model *out, struct err *e)
+{
+    struct js top = js_top(root, origin);
+    int rc = model_from_json(&top, layers, out, e);
+
+    if (rc == ERR_OK && strcmp(origin, "-") != 0)
+        name_from_origin(origin, out);
+    json_decref(root);
+    return rc;
+}
+
 int model_load(const char *path, int64_t layers, struct model *out,
                struct err *e)
 {
-    struct buf text = BUF_INIT;
-    int rc = file_read(path, CONFIG_LIMIT, &text, e);
+    json_t *root;
+    int rc = js_load(path, CONFIG_LIMIT, &root, e);
 
-    if (rc == ERR_OK && strlen(buf_text(&text)) != text.len)
-        rc = err_set(e, ERR_INPUT, "%s: holds a NUL byte: not JSON", path);
-    if (rc == ERR_OK) rc = model_parse(buf_text(&text), path, layers, out, e);
-    buf_free(&text);
-    return rc;
+    return rc == ERR_OK ? from_root(root, path, layers, out, e) : rc;
+}
+
+int model_parse(const char *json, const char *origin, int64_t layers,
+                struct model *out, struct err *e)
+{
+    json_t *root;
+    int rc = js_parse(json, strlen(json), origin, &root, e);
+
+    return rc == ERR_OK ? from_root(root, origin, layers, out, e) : rc;
 }
 
 void model_free(struct model *m)
