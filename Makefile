@@ -1,85 +1,189 @@
 # peakproof - see "make help".
 #
-# One file, no recursion. Each folder below src/ is an archive, and a unit
-# test links only the archives its module may use, so an arrow that points up
-# is a link error. Objects go to $(BUILD).
+# One file. Each folder below src/ is an archive, and a unit test links only
+# the archives its module may use, so an arrow that points up is a link error.
+# Objects go to $(BUILD). Variables that ask pkg-config are expanded when they
+# are used, not when this file is read: "deps" may install what they ask for
+# in the same run.
 
-CC       ?= cc
-BUILD    ?= build
-SAN      ?=
-WERROR   ?=
-V        ?=
-PREFIX   ?= /usr/local
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+BUILD   ?= build
+SAN     ?=
+WERROR  ?=
+V       ?=
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || \
+             echo unknown)
 
-WARN  := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
-         -Wmissing-prototypes -Wold-style-definition -Wundef -Wwrite-strings \
-         -Wvla -Wformat=2 -Wnull-dereference -Wdouble-promotion -Wcast-align=strict
-OPT   := -O2 -g
-CFLAGS += -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE $(OPT) $(WARN) \
-          -fno-common -fstack-protector-strong -Isrc -MMD -MP \
-          $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=all) \
-          $(if $(WERROR),-Werror)
-LDFLAGS += $(if $(SAN),-fsanitize=$(SAN))
+PACKAGES := gcc libc6-dev pkgconf liblua5.4-dev libjansson-dev libcsv-dev \
+            libopenblas-dev libcmocka-dev gnuplot-nox
 
-PKG    := lua5.4 jansson openblas
-# = not := : the packages may be installed by "deps" in this very run
-PKG_CFLAGS = $(shell pkg-config --cflags $(PKG) 2>/dev/null)
-PKG_LIBS   = $(shell pkg-config --libs $(PKG) 2>/dev/null)
-LIBS       = $(PKG_LIBS) -lcsv -lpthread -ldl -lm
+WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
+        -Wmissing-prototypes -Wold-style-definition -Wundef -Wwrite-strings \
+        -Wvla -Wformat=2 -Wnull-dereference -Wdouble-promotion \
+        $(if $(findstring clang,$(CC)),-Wcast-align,-Wcast-align=strict)
+OPT  := -O2 -g
+ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE $(OPT) \
+             $(WARN) -fno-common -fstack-protector-strong -I. -Isrc -MMD -MP \
+             $(SAN_CFLAGS) $(if $(WERROR),-Werror) $(CFLAGS) $(PKG_CFLAGS)
+SAN_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
+                          -fno-sanitize-recover=all)
+ALL_LDFLAGS = $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed $(LDFLAGS)
 
-Q := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
+PKG        := lua5.4 jansson openblas
+PKG_CFLAGS  = $(shell pkg-config --cflags $(PKG) 2>/dev/null)
+LIBS        = $(shell pkg-config --libs $(PKG) 2>/dev/null) \
+              -lcsv -lpthread -ldl -lm
+
+Q   := $(if $(V),,@)
+say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 # Modules in link order: a module may use those to its right.
 MODULES := report record script step price plan batch model comm dev mem base
 src_of   = $(wildcard src/$(1)/*.c src/$(1)/*/*.c)
-obj_of   = $(patsubst %.c,$(BUILD)/%.o,$(call src_of,$(1)))
+objs     = $(patsubst %.c,$(BUILD)/%.o,$(1))
 LIB_ALL := $(MODULES:%=$(BUILD)/lib%.a)
-
-MAIN_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(wildcard bench/*.c))
-PROG     := $(BUILD)/peakproof
+MAIN    := $(call objs,$(wildcard bench/*.c))
+PROG    := $(BUILD)/peakproof
 
 .PHONY: all
 all: $(PROG)
 
-$(PROG): $(MAIN_OBJ) $(LIB_ALL)
-	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $(MAIN_OBJ) $(LIB_ALL) $(LIBS)
+# ---- building --------------------------------------------------------------
 
-$(BUILD)/%.o: %.c
+$(PROG): $(MAIN) $(LIB_ALL)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
-	$(Q)$(CC) $(CFLAGS) $(PKG_CFLAGS) -DPEAKPROOF_VERSION='"$(VERSION)"' -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# The program alone knows its version and where it will be installed.
+$(MAIN): $(BUILD)/version
+$(MAIN): CFLAGS += -DPEAKPROOF_VERSION='"$(VERSION)"' \
+                   -DPEAKPROOF_PREFIX='"$(PREFIX)"'
+
+# Files that change when what they stand for does, so that objects made with
+# other flags or for another version are made anew.
+.PHONY: FORCE
+$(BUILD)/flags: FORCE
+	@mkdir -p $(@D); echo '$(CC) $(OPT) $(SAN)' | cmp -s - $@ || \
+	    echo '$(CC) $(OPT) $(SAN)' >$@
+$(BUILD)/version: FORCE
+	@mkdir -p $(@D); echo '$(VERSION) $(PREFIX)' | cmp -s - $@ || \
+	    echo '$(VERSION) $(PREFIX)' >$@
 
 define archive
-$(BUILD)/lib$(1).a: $(call obj_of,$(1))
-	@mkdir -p $(BUILD)
+$(BUILD)/lib$(1).a: $(call objs,$(call src_of,$(1)))
 	$$(call say,AR,$$@)
 	$(Q)mkdir -p $$(@D) && rm -f $$@ && ar rcs $$@ $$^
 endef
 $(foreach m,$(MODULES),$(eval $(call archive,$(m))))
 
-# ---- tests ---------------------------------------------------------------
-# tests/unit/test_MODULE_subject.c links MODULE's archive and those right of
-# it in MODULES.
-UNIT     := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(wildcard tests/unit/test_*.c))
-# the archives of module 1 and of all to its right, in link order
-below     = $(patsubst %,$(BUILD)/lib%.a,$(shell echo " $(MODULES) " | sed -n "s,.* \($(1) .*\),\1,p"))
+# ---- tests -----------------------------------------------------------------
+
+# tests/unit/test_MODULE_subject.c links MODULE's archive and those to its
+# right in MODULES.
+UNIT  := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+BENCH := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
+FUZZ  := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+below  = $(patsubst %,$(BUILD)/lib%.a,\
+             $(shell echo ' $(MODULES) ' | sed -n 's/.* \($(1) .*\)/\1/p'))
+module = $(word 2,$(subst _, ,$(1)))
 
 .SECONDEXPANSION:
-module_of = $(word 2,$(subst _, ,$(notdir $(1))))
-$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module_of,$$*))
+$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module,$$*))
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(LIBS) -lcmocka $(UNIT_LDFLAGS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
-.PHONY: unit
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_ALL)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# A fuzz target is linked with libFuzzer, or with a main that replays files.
+FUZZ_MAIN = $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/fuzz/replay.o)
+$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $$(FUZZ_MAIN) $(LIB_ALL)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_LDFLAGS)) -o $@ $^ $(LIBS)
+
+.PHONY: unit unit-programs test lint bench fuzz
+unit-programs: $(UNIT) $(FUZZ)
 unit: $(UNIT)
-	@sh tests/run-unit.sh $(UNIT)
+	@sh tests/run-unit.sh $(BUILD)
 
-.PHONY: clean
+lint:
+	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/lint.sh
+
+# Builds once more with ASan and UBSan; tests/run.sh runs all and counts.
+test: all unit-programs
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-san \
+	    SAN=address,undefined all unit-programs
+	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/run.sh $(BUILD)
+
+bench: all $(BENCH)
+	@sh tests/run-bench.sh $(BUILD)
+
+FUZZ_SECONDS ?= 20
+fuzz:
+	@command -v clang >/dev/null || { \
+	    echo "fuzz: clang is missing (apt-get install clang)"; exit 2; }
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-fuzz CC=clang \
+	    SAN=fuzzer-no-link,address,undefined \
+	    $(FUZZ:$(BUILD)/%=$(BUILD)-fuzz/%)
+	@sh tests/run-fuzz.sh $(BUILD)-fuzz $(FUZZ_SECONDS)
+
+# ---- the report ------------------------------------------------------------
+
+.PHONY: report
+report: all
+	@sh tests/make-report.sh $(BUILD) out/report reports
+
+# ---- the rest --------------------------------------------------------------
+
+.PHONY: deps install clean help
+deps:
+	@missing=; for p in $(PACKAGES); do \
+	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
+	        grep -q 'ok installed' || missing="$$missing $$p"; \
+	done; \
+	if [ -z "$$missing" ]; then echo "deps: nothing is missing"; exit; fi; \
+	command -v apt-get >/dev/null || { \
+	    echo "deps: no apt-get here; install what these Debian packages" \
+	         "hold:$$missing"; exit 1; }; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
+	echo "deps: installing$$missing"; \
+	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -q -y --no-install-recommends $$missing
+
+# "make deps test": first the packages, then what needs them.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+$(BUILD)/flags $(BUILD)/version: | deps
+endif
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/peakproof
+	install $(PROG) $(DESTDIR)$(PREFIX)/bin/peakproof
+	cp -R lua/. $(DESTDIR)$(PREFIX)/share/peakproof
+
 clean:
-	rm -rf $(BUILD)
+	rm -rf $(BUILD) $(BUILD)-san $(BUILD)-fuzz out
+
+help:
+	@echo 'make deps      install the Debian packages that are missing'
+	@echo 'make           build $(PROG)'
+	@echo 'make report    run the accuracy scenarios, write reports/'
+	@echo 'make test      every test: unit, command line, report, lint'
+	@echo 'make unit      unit tests alone'
+	@echo 'make lint      style and dependency checks alone'
+	@echo 'make bench     rates and times of the program'
+	@echo 'make fuzz      fuzz the readers (clang; FUZZ_SECONDS=20 each)'
+	@echo 'make install   to PREFIX=/usr/local, below DESTDIR'
+	@echo 'make clean     remove what was built, and out/'
+	@echo 'Variables: BUILD=dir SAN=address,undefined WERROR=1 V=1 CC=cc'
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

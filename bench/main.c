@@ -1,5 +1,101 @@
-/* main.c - the program's entry point */
-int main(void)
+/* main.c - finds the command, runs it, reports the failure, flushes */
+#include <errno.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "bench/command.h"
+
+enum { MAX_COMMANDS = 32 };
+
+static int unknown_command(const char *word, struct err *e)
 {
-    return 2;
+    const char *names[MAX_COMMANDS + 1] = {NULL}, *near;
+    int i;
+
+    for (i = 0; i < MAX_COMMANDS && commands[i] != NULL; i++)
+        names[i] = commands[i]->name;
+    near = suggest(word, names);
+    if (near != NULL)
+        return err_set(e, ERR_USAGE, "unknown command '%s' (did you mean "
+                       "'%s'?)", word, near);
+    return err_set(e, ERR_USAGE, "unknown command '%s' (see peakproof --help)",
+                   word);
+}
+
+static int run_command(const struct command *c, int argc, char **argv,
+                       struct err *e)
+{
+    struct buf text = BUF_INIT;
+    struct args a;
+    bool help = false;
+    int rc = args_parse(c, argc, argv, &a, &help, e);
+
+    if (rc != ERR_OK) return rc;
+    if (help) {
+        help_command(c, &text);
+        rc = out_put(&text, e);
+    } else {
+        rc = c->run(&a, e);
+    }
+    args_free(&a);
+    return rc;
+}
+
+/* "peakproof" alone, or options before any command. */
+static int run_bare(const char *word, struct err *e)
+{
+    char name[] = "version", *version[] = {name, NULL};
+    struct buf text = BUF_INIT;
+
+    if (word == NULL)
+        return err_set(e, ERR_USAGE, "no command (see peakproof --help)");
+    if (strcmp(word, "--version") == 0)
+        return run_command(command_find("version"), 1, version, e);
+    if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0)
+        return err_set(e, ERR_USAGE, "unknown option '%s' (options follow the "
+                       "command; see peakproof --help)", word);
+    help_program(&text);
+    return out_put(&text, e);
+}
+
+static int run(int argc, char **argv, struct err *e)
+{
+    const struct command *c;
+
+    if (argc < 2 || argv[1][0] == '-')
+        return run_bare(argc < 2 ? NULL : argv[1], e);
+    c = command_find(argv[1]);
+    if (c == NULL) return unknown_command(argv[1], e);
+    return run_command(c, argc - 1, argv + 1, e);
+}
+
+/* What was put to standard output must have got there. */
+static int finish(int rc, struct err *e)
+{
+    int failed;
+
+    errno = 0;
+    failed = ferror(stdout) || fflush(stdout) != 0;
+    if (fclose(stdout) != 0) failed = 1;
+    if (failed && rc == ERR_OK)
+        return err_set(e, ERR_RUN, "cannot write standard output%s%s",
+                       errno ? ": " : "", errno ? strerror(errno) : "");
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    struct err e = {ERR_OK, ""};
+    int rc;
+
+    setlocale(LC_NUMERIC, "C");
+    signal(SIGPIPE, SIG_IGN);       /* a closed pipe is a write error */
+    rc = run(argc, argv, &e);
+    rc = finish(rc, &e);
+    if (rc != ERR_OK && e.text[0] != '\0')
+        fprintf(stderr, "peakproof: %s\n", e.text);
+    return rc;
 }

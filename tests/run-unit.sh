@@ -1,14 +1,36 @@
 #!/bin/sh
-# Runs every unit test program given; prints the failures and one closing
-# line "N passed, N failed" (programs, each a cmocka group).
-passed=0 failed=0
-for t in "$@"; do
-    if out=$("$t" 2>&1); then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        printf '%s\n%s\n' "FAILED $t" "$out"
+# usage: run-unit.sh BUILD
+# Runs every unit test program in BUILD/unit, two at a time; prints what the
+# failed ones say and one closing line "N passed, N failed" (cmocka tests; a
+# program that dies counts as one more failure). Skipped tests are told.
+logs=$1/unit-log
+rm -rf "$logs"
+mkdir -p "$logs"
+# shellcheck disable=SC2016
+for t in "$1"/unit/test_*; do
+    [ -x "$t" ] && [ -e "tests/unit/${t##*/}.c" ] && echo "$t"
+done | xargs -P 2 -I '{}' sh -c '
+    log=$0/$(basename "$1")
+    "$1" >"$log" 2>&1 || echo $? >"$log.code"' "$logs" '{}'
+
+passed=0 failed=0 skipped=0
+for log in "$logs"/test_*; do
+    case $log in *.code) continue ;; esac
+    p=$(sed -n 's/^\[  PASSED  \] \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+    f=$(sed -n 's/^\[  FAILED  \] \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+    s=$(sed -n 's/^\[  SKIPPED \] \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
+    if [ -e "$log.code" ]; then
+        printf 'FAILED %s (exit %s)\n' "${log##*/}" "$(cat "$log.code")"
+        cat "$log"
+        [ "${f:-0}" -gt 0 ] || f=1
+    elif [ "${p:-0}${s:-0}" = 00 ]; then
+        echo "FAILED ${log##*/}: ran no test"
+        f=1
     fi
+    passed=$((passed + ${p:-0}))
+    failed=$((failed + ${f:-0}))
+    skipped=$((skipped + ${s:-0}))
 done
+[ "$skipped" -eq 0 ] || echo "$skipped skipped"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,144 @@
+/* cmd_help.c - "peakproof help [TOPIC]" */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "bench/command.h"
+
+static const struct { const char *name, *text; } topics[] = {
+    {"exit-codes",
+     "  0  ok\n"
+     "  1  the run failed, or a file could not be read or written\n"
+     "  2  usage: unknown command, option or value\n"
+     "  3  a bad input file: scenario, config, CSV, facts, snapshot\n"
+     "  4  a check failed (run --check, compare --check)\n"
+     "  5  device not available\n"
+     "  6  out of memory in the workload; the case is a record all the same\n"
+     "  7  wrong numbers: losses or gradients are not what they must be\n"
+     "130  interrupted; finished cases are kept (run --resume goes on)\n"
+     "\nWhen several cases fail, the first failed case's code counts.\n"},
+    {"environment",
+     "PEAKPROOF_DATA         folder with models/, data/ and scenarios/, instead\n"
+     "                       of the one beside the program\n"
+     "PEAKPROOF_MODULE_PATH  folder in which the cuda module is looked for\n"
+     "NO_COLOR, TERM=dumb    no colour, no progress line\n"
+     "SOURCE_DATE_EPOCH      the date that run.json gets\n"},
+    {"files",
+     "A run writes into its folder (--out):\n\n"
+     "records.csv    every number, one a row: peaks by category, estimates by\n"
+     "               term, for each case, wave and rank\n"
+     "peaks.csv      allocated, requested, reserved peaks and where they lie\n"
+     "cases.csv      one row a case with its parameters, written last: the\n"
+     "               mark that the case is complete\n"
+     "checks.csv     mirror against executor, lower bound, coverage, ...\n"
+     "inventory.csv  the tensors of one recomputed layer of each kind\n"
+     "losses.csv, timings.csv, device.csv, run.json\n"
+     "               what may differ between two runs; the others never do\n"},
+    {"terms",
+     "An estimate's terms and a peak's categories bear the same names:\n\n"
+     "boundaries         saved layer inputs\n"
+     "attention          a recomputed attention mixer's tensors\n"
+     "attention_records  what the context-parallel executor keeps\n"
+     "gdn                a recomputed gated delta net mixer's tensors\n"
+     "residual_norm      residual and norm beside the mixer (2H a row)\n"
+     "moe_routing        router and permutation state\n"
+     "moe_dispatch       dispatched inputs (D x H)\n"
+     "moe_experts        the rest of the routed experts\n"
+     "shared_expert      shared expert, or the dense MLP\n"
+     "input_gradient     gradient that enters a layer's backward\n"
+     "adapter_gradients  LoRA gradients, which stay once allocated\n"
+     "head               final norm, logits and loss in 512-row chunks\n"
+     "workspace          GEMM workspaces and what only a first wave holds\n"
+     "outputs            outputs kept for the caller\n"
+     "hybridep           growth of expert dispatch buffers\n"
+     "rounding           peaks only: block sizes minus requested bytes\n"
+     "other              everything else\n\n"
+     "raw is an estimate without margin, admitted is raw x 1.10, an error is\n"
+     "(estimate - peak) / peak against the most-loaded rank.\n"},
+    {"scenarios",
+     "A scenario is a Lua file that returns a table:\n\n"
+     "  return {\n"
+     "    name = \"my-batch\",\n"
+     "    about = \"two prompts at context parallel 2\",\n"
+     "    options = { len = { help = \"tokens\", default = 4096, min = 1 } },\n"
+     "    cases = function(opt)\n"
+     "      return {{ name = \"two\", model = \"Qwen3.6-35B-A3B.json\",\n"
+     "        cp = 2, batch = batch.lengths { opt.len, opt.len } }}\n"
+     "    end,\n"
+     "  }\n\n"
+     "\"peakproof list FILE.lua\" shows its options and cases, \"peakproof run\n"
+     "FILE.lua -- len=8192\" runs it. scenarios/template.lua in the data folder\n"
+     "(\"peakproof doctor\" says where) explains every key.\n"},
+};
+enum { N_TOPICS = sizeof topics / sizeof topics[0] };
+
+static int unknown_topic(const char *word, struct err *e)
+{
+    const char *names[64] = {NULL}, *near;
+    int i, n = 0;
+
+    for (i = 0; i < N_TOPICS; i++) names[n++] = topics[i].name;
+    for (i = 0; commands[i] != NULL; i++) names[n++] = commands[i]->name;
+    near = suggest(word, names);
+    if (near != NULL)
+        return err_set(e, ERR_USAGE, "help: unknown topic '%s' (did you mean "
+                       "'%s'?)", word, near);
+    return err_set(e, ERR_USAGE, "help: unknown topic '%s' (see peakproof "
+                   "help)", word);
+}
+
+static int put_topic(const char *word, struct buf *out, struct err *e)
+{
+    const struct command *c = command_find(word);
+    int i;
+
+    if (c != NULL) {
+        help_command(c, out);
+        return ERR_OK;
+    }
+    for (i = 0; i < N_TOPICS; i++) {
+        if (strcmp(topics[i].name, word) != 0) continue;
+        buf_puts(out, topics[i].text);
+        return ERR_OK;
+    }
+    return unknown_topic(word, e);
+}
+
+static int run(const struct args *a, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    json_t *v;
+    int rc = ERR_OK;
+
+    if (a->json && a->n_operand == 0) return out_json(help_json(), e);
+    if (a->n_operand == 0)
+        help_program(&text);
+    else
+        rc = put_topic(a->operand[0], &text, e);
+    if (rc == ERR_OK && a->json) {
+        v = json_pack("{s:i, s:s, s:s}", "format", 1, "topic", a->operand[0],
+                      "text", buf_text(&text));
+        rc = out_json(v, e);
+    } else if (rc == ERR_OK) {
+        rc = out_put(&text, e);
+    }
+    buf_free(&text);
+    return rc;
+}
+
+static const char *const examples[] = {
+    "peakproof help", "peakproof help run", "peakproof help exit-codes", NULL
+};
+
+const struct command cmd_help = {
+    .name = "help",
+    .synopsis = "[TOPIC] [--json]",
+    .about = "what a command does and how; also exit-codes, files, terms, ...",
+    .text = "Prints the list of commands, or the help of one command or "
+            "topic. Topics: exit-codes, environment, files, terms, "
+            "scenarios.",
+    .operand = "TOPIC",
+    .max_operands = 1,
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,21 @@
+/* commands.c - the list of commands, in the order of the help */
+#include <string.h>
+
+#include "bench/command.h"
+
+extern const struct command cmd_run, cmd_report, cmd_list, cmd_explain,
+    cmd_price, cmd_plan, cmd_fit, cmd_replay, cmd_import, cmd_compare,
+    cmd_doctor, cmd_help, cmd_version;
+
+const struct command *const commands[] = {
+    &cmd_help, &cmd_version, NULL
+};
+
+const struct command *command_find(const char *name)
+{
+    int i;
+
+    for (i = 0; commands[i] != NULL; i++)
+        if (strcmp(commands[i]->name, name) == 0) return commands[i];
+    return NULL;
+}

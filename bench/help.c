@@ -1,0 +1,207 @@
+/* help.c - see command.h: help written from the command tables */
+#include <stdio.h>
+#include <string.h>
+
+#include "bench/command.h"
+
+enum { WIDTH = 79, OPTION_COLUMN = 26 };
+
+static const struct { int code; const char *text; } exits[] = {
+    {0, "ok"},
+    {1, "the run failed, or a file could not be read or written"},
+    {2, "usage: unknown command, option or value"},
+    {3, "a bad input file: scenario, config, CSV, facts, snapshot"},
+    {4, "a check failed"},
+    {5, "device not available"},
+    {6, "out of memory in the workload (also a record)"},
+    {7, "wrong numbers"},
+    {130, "interrupted; finished cases are kept"},
+};
+enum { N_EXITS = sizeof exits / sizeof exits[0] };
+
+static const struct command_option common[] = {
+    {"json", 0, NULL, "print the result as JSON", NULL, false},
+    {"help", 'h', NULL, "print this help", NULL, false},
+    {NULL, 0, NULL, NULL, NULL, false}
+};
+
+/* Appends text wrapped at WIDTH; the first line goes on at column at, the
+** others start at column indent. "\n\n" in text begins a paragraph. */
+static void put_wrapped(struct buf *b, const char *text, int at, int indent)
+{
+    int col = at;
+    bool fresh = true;      /* no word on this line yet */
+
+    while (*text != '\0') {
+        int n = (int)strcspn(text, " \n");
+        if (n > 0 && !fresh && col + 1 + n > WIDTH) {
+            buf_printf(b, "\n%*s", indent, "");
+            col = indent;
+            fresh = true;
+        }
+        if (n > 0) {
+            buf_printf(b, "%s%.*s", fresh ? "" : " ", n, text);
+            col += n + !fresh;
+            fresh = false;
+        }
+        text += n;
+        if (strncmp(text, "\n\n", 2) == 0) {
+            buf_printf(b, "\n\n%*s", indent, "");
+            col = indent;
+            fresh = true;
+        }
+        text += strspn(text, " \n");
+    }
+    buf_putc(b, '\n');
+}
+
+static void put_option(struct buf *b, const struct command_option *o)
+{
+    char left[64], text[512];
+    int n, i;
+
+    n = snprintf(left, sizeof left, "  %c%c%s --%s%s%s",
+                 o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+                 o->letter ? "," : " ", o->name, o->arg ? " " : "",
+                 o->arg ? o->arg : "");
+    buf_puts(b, left);
+    if (n < OPTION_COLUMN - 1)
+        buf_printf(b, "%*s", OPTION_COLUMN - n, "");
+    else
+        buf_printf(b, "\n%*s", OPTION_COLUMN, "");
+    n = snprintf(text, sizeof text, "%s%s", o->help,
+                 o->repeats ? "; may be repeated" : "");
+    for (i = 0; o->values != NULL && o->values[i] != NULL; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s%s",
+                      i ? ", " : "; one of ", o->values[i]);
+    put_wrapped(b, text, OPTION_COLUMN, OPTION_COLUMN);
+}
+
+static void put_exit(struct buf *b, int code)
+{
+    int i;
+
+    for (i = 0; i < N_EXITS; i++)
+        if (exits[i].code == code)
+            buf_printf(b, "  %3d  %s\n", code, exits[i].text);
+}
+
+static bool may_exit(const struct command *c, int code)
+{
+    int i;
+
+    if (code == ERR_OK || code == ERR_USAGE) return true;
+    for (i = 0; c->exits[i] != 0; i++)
+        if (c->exits[i] == code) return true;
+    return false;
+}
+
+/* "usage: peakproof run [...]", wrapped between words. */
+static void put_usage(struct buf *b, const struct command *c)
+{
+    int at = (int)strlen("usage: peakproof ") + (int)strlen(c->name) + 1;
+
+    buf_printf(b, "usage: peakproof %s ", c->name);
+    put_wrapped(b, c->synopsis, at, at);
+}
+
+void help_command(const struct command *c, struct buf *out)
+{
+    const struct command_option *o;
+    int i;
+
+    put_usage(out, c);
+    buf_puts(out, "\n");
+    put_wrapped(out, c->text, 0, 0);
+    buf_puts(out, "\nOptions:\n");
+    for (o = c->option; o != NULL && o->name != NULL; o++) put_option(out, o);
+    for (o = common; o->name != NULL; o++) put_option(out, o);
+    buf_puts(out, "\nExit codes:\n");
+    for (i = 0; i < N_EXITS; i++)
+        if (may_exit(c, exits[i].code)) put_exit(out, exits[i].code);
+    buf_puts(out, "\nExamples:\n");
+    for (i = 0; c->examples[i] != NULL; i++)
+        buf_printf(out, "  %s\n", c->examples[i]);
+}
+
+void help_program(struct buf *out)
+{
+    int i;
+
+    buf_puts(out, "usage: peakproof COMMAND [options] [operands]\n\n");
+    put_wrapped(out, "Proves a training-memory estimate against the peak that "
+                "a training step reaches: Lua scenarios describe a step, a "
+                "workload executes it and measures each rank's peak, "
+                "estimators price the same step from its plan alone.", 0, 0);
+    buf_puts(out, "\nCommands:\n");
+    for (i = 0; commands[i] != NULL; i++) {
+        buf_printf(out, "  %-9s ", commands[i]->name);
+        put_wrapped(out, commands[i]->about, 12, 12);
+    }
+    buf_puts(out, "\n\"peakproof help COMMAND\" tells its options and "
+             "examples; further topics:\n\"peakproof help exit-codes\", "
+             "\"environment\", \"files\", \"terms\", \"scenarios\".\n");
+}
+
+/* ---- the same as JSON --------------------------------------------------- */
+
+static json_t *option_json(const struct command_option *o)
+{
+    json_t *v = json_object();
+    char letter[2] = {o->letter, '\0'};
+    int i;
+
+    json_object_set_new(v, "name", json_string(o->name));
+    json_object_set_new(v, "letter",
+                        o->letter ? json_string(letter) : json_null());
+    json_object_set_new(v, "value", o->arg ? json_string(o->arg)
+                                           : json_null());
+    json_object_set_new(v, "help", json_string(o->help));
+    json_object_set_new(v, "repeats", json_boolean(o->repeats));
+    if (o->values != NULL) {
+        json_t *values = json_array();
+        for (i = 0; o->values[i] != NULL; i++)
+            json_array_append_new(values, json_string(o->values[i]));
+        json_object_set_new(v, "values", values);
+    }
+    return v;
+}
+
+static json_t *command_json(const struct command *c)
+{
+    json_t *v = json_object(), *options = json_array(), *codes = json_array();
+    const struct command_option *o;
+    int i;
+
+    for (o = c->option; o != NULL && o->name != NULL; o++)
+        json_array_append_new(options, option_json(o));
+    for (o = common; o->name != NULL; o++)
+        json_array_append_new(options, option_json(o));
+    for (i = 0; i < N_EXITS; i++)
+        if (may_exit(c, exits[i].code))
+            json_array_append_new(codes, json_integer(exits[i].code));
+    json_object_set_new(v, "name", json_string(c->name));
+    json_object_set_new(v, "synopsis", json_string(c->synopsis));
+    json_object_set_new(v, "about", json_string(c->about));
+    json_object_set_new(v, "options", options);
+    json_object_set_new(v, "exit_codes", codes);
+    return v;
+}
+
+json_t *help_json(void)
+{
+    json_t *v = json_object(), *list = json_array(), *codes = json_object();
+    char key[8];
+    int i;
+
+    for (i = 0; commands[i] != NULL; i++)
+        json_array_append_new(list, command_json(commands[i]));
+    for (i = 0; i < N_EXITS; i++) {
+        snprintf(key, sizeof key, "%d", exits[i].code);
+        json_object_set_new(codes, key, json_string(exits[i].text));
+    }
+    json_object_set_new(v, "format", json_integer(1));
+    json_object_set_new(v, "commands", list);
+    json_object_set_new(v, "exit_codes", codes);
+    return v;
+}
