@@ -66,9 +66,11 @@ enum record_file {
     RECORD_CHECKS = RECORD_CASE_FILES,
     RECORD_FILES
 };
-/* "records.csv", ... and the frozen header line without its newline. */
+/* "records.csv", ... and its frozen columns, NULL-terminated. */
 const char *record_file_name(enum record_file f);
-const char *record_file_header(enum record_file f);
+const char *const *record_file_columns(enum record_file f);
+/* Appends the header line. */
+void record_put_header(struct buf *b, enum record_file f);
 
 enum record_status {
     STATUS_OK, STATUS_OOM, STATUS_REFUSED, STATUS_SKIPPED, STATUS_WRONG,
@@ -160,6 +162,9 @@ struct record_case {
 /* The rows of one case, a text for each file. Zero it before use. */
 struct record_text { struct buf file[RECORD_CASE_FILES]; };
 
+/* ERR_WRONG when the categories of a peak do not sum to it, or the terms of
+** an estimate (one that has any) not to its raw bytes. On an error *out is
+** empty. */
 int record_render(const struct record_case *c, struct record_text *out,
                   struct err *e) MUST_CHECK;
 void record_text_free(struct record_text *t);
@@ -223,16 +228,18 @@ int record_check(struct record *r, const struct record_check *c,
 int record_close(struct record *r, bool done, struct err *e) MUST_CHECK;
 
 /*
-** The inventory of one recomputed layer from a rank's trace (mem_trace):
-** every tensor allocated with that layer's tag in recompute or backward,
-** alike ones joined, in order of first allocation. kept[] adds up what was
-** allocated in recompute and freed in backward. *out is owned by the caller
-** (free); strings are the trace's.
+** The inventory of one recomputed layer from a rank's trace: events [first,
+** n) of what mem_trace gives, which must hold one wave. Every tensor that
+** the layer allocates in recompute or backward is in it; alike ones are
+** joined, in order of first allocation. A tensor counts as freed in the
+** phase, and after the operator, of the last allocation before its free.
+** kept[] adds up what was allocated in recompute and freed in backward.
+** *out is the caller's (free); its strings are the trace's.
 */
-int record_inventory(const struct mem_event *trace, uint64_t n,
-                     int64_t rank, int64_t layer, enum layer_kind kind,
-                     int64_t rows, struct record_tensor **out,
-                     int64_t *n_out, int64_t kept[CAT_COUNT], struct err *e)
-    MUST_CHECK;
+struct record_layer { int64_t rank, layer, rows; enum layer_kind kind; };
+int record_inventory(const struct mem_event *trace, uint64_t first,
+                     uint64_t n, const struct record_layer *which,
+                     struct record_tensor **out, int64_t *n_out,
+                     int64_t kept[CAT_COUNT], struct err *e) MUST_CHECK;
 
 #endif

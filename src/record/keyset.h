@@ -1,0 +1,28 @@
+/*
+** keyset.h - a hash table from byte strings to numbers, for the keys of
+** cases. Internal to record and report.
+*/
+#ifndef RECORD_KEYSET_H
+#define RECORD_KEYSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct keyset_slot { char *key; size_t len; int64_t value; };
+
+struct keyset {
+    struct keyset_slot *slot;
+    size_t n, cap;          /* cap is 0 or a power of two */
+};
+
+/* The value's place, NULL when the key is not there. */
+int64_t *keyset_find(const struct keyset *s, const char *key, size_t len);
+/* Adds a key (copied) that is not there yet; false without memory. */
+bool keyset_add(struct keyset *s, const char *key, size_t len, int64_t value);
+void keyset_free(struct keyset *s);
+
+/* FNV-1a, 64 bits. */
+uint64_t keyset_hash(const char *key, size_t len);
+
+#endif

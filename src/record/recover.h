@@ -1,0 +1,30 @@
+/*
+** recover.h - what of a folder's files counts after a run that ended early.
+** Internal to record.
+**
+** Works on the raw text: rows were written by this program, so a case's key
+** is the text before a row's third comma, the same bytes in every file.
+*/
+#ifndef RECORD_RECOVER_H
+#define RECORD_RECOVER_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "record/keyset.h"
+#include "record/record.h"
+
+/* The committed cases: key text (without a comma at its end) to status. */
+struct recovered {
+    struct keyset cases;
+    size_t keep[RECORD_CASE_FILES];     /* bytes of each file that count */
+};
+
+/* text[f] is the content of each case file, header included. */
+int recover(const struct buf text[RECORD_CASE_FILES], struct recovered *out,
+            struct err *e) MUST_CHECK;
+void recovered_free(struct recovered *r);
+
+/* The key of the first row of rendered text; false when there is no row. */
+bool recover_key(const struct buf *rows, const char **key, size_t *len);
+
+#endif

@@ -1,0 +1,135 @@
+/*
+** run.c - run.json: what wrote a folder, when, and whether it finished.
+*/
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "record/write.h"
+
+#define RUN_FORMAT 1
+
+static int set_string(json_t *o, const char *key, const char *s)
+{
+    return json_object_set_new(o, key, s ? json_string(s) : json_null());
+}
+
+static void now_utc(char *out, size_t cap)
+{
+    time_t t = time(NULL);
+    struct tm tm;
+
+    if (gmtime_r(&t, &tm) == NULL ||
+        strftime(out, cap, "%Y-%m-%dT%H:%M:%SZ", &tm) == 0)
+        snprintf(out, cap, "unknown");
+}
+
+int record_run_describe(struct record *r, const struct record_info *info,
+                        struct err *e)
+{
+    char hash[20], now[32];
+    json_t *o, *more = NULL;
+    int64_t i;
+    int bad;
+
+    snprintf(hash, sizeof hash, "%016" PRIx64,
+             keyset_hash(info->identity, strlen(info->identity)));
+    now_utc(now, sizeof now);
+    r->run = o = json_object();
+    bad = json_object_set_new(o, "peakproof_run", json_integer(RUN_FORMAT));
+    bad |= json_object_set_new(o, "finished", json_false());
+    bad |= set_string(o, "identity", hash);
+    bad |= set_string(o, "command", info->command);
+    bad |= set_string(o, "commit", info->commit);
+    bad |= set_string(o, "begun", now);
+    more = json_object();
+    for (i = 0; i < info->n_pair; i++)
+        bad |= set_string(more, info->pair[i][0], info->pair[i][1]);
+    bad |= json_object_set_new(o, "environment", more);
+    return bad ? err_set(e, ERR_RUN, "run.json: cannot hold the command line "
+                         "or the environment (is a text not UTF-8?)")
+               : ERR_OK;
+}
+
+int record_run_write(struct record *r, struct err *e)
+{
+    struct buf path = BUF_INIT, text = BUF_INIT;
+    int rc;
+
+    buf_printf(&path, "%s/run.json", r->dir);
+    js_put(&text, r->run);
+    rc = path.failed || text.failed ? err_nomem(e)
+         : file_write(path.data, text.data, text.len, e);
+    buf_free(&path);
+    buf_free(&text);
+    return rc;
+}
+
+/* The earlier run.json, *out NULL when there is none. */
+static int read_old(struct record *r, json_t **out, struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int rc = ERR_OK;
+
+    *out = NULL;
+    buf_printf(&path, "%s/run.json", r->dir);
+    if (path.failed) return err_nomem(e);
+    if (access(path.data, F_OK) == 0) rc = js_load(path.data, 0, out, e);
+    if (rc == ERR_OK && *out != NULL &&
+        !json_is_integer(json_object_get(*out, "peakproof_run"))) {
+        json_decref(*out);
+        *out = NULL;
+        rc = err_set(e, ERR_USAGE, "%s: not written by this program (choose "
+                     "another folder)", path.data);
+    }
+    buf_free(&path);
+    return rc;
+}
+
+static int check_resume(const struct record *r, const json_t *old,
+                        struct err *e)
+{
+    const char *a = json_string_value(json_object_get(old, "identity"));
+    const char *b = json_string_value(json_object_get(r->run, "identity"));
+
+    if (a != NULL && strcmp(a, b) == 0) return ERR_OK;
+    return err_set(e, ERR_USAGE, "%s: holds a run of other scenarios or "
+                   "settings (repeat its command, or leave out --resume to "
+                   "replace it)", r->dir);
+}
+
+int record_run_check(struct record *r, enum record_mode mode, struct err *e)
+{
+    json_t *old;
+    int rc = read_old(r, &old, e);
+
+    if (rc != ERR_OK) return rc;
+    if (mode == RECORD_RESUME && old != NULL) rc = check_resume(r, old, e);
+    if (mode == RECORD_APPEND &&
+        !json_is_true(json_object_get(old, "finished")))
+        rc = err_set(e, ERR_USAGE, "%s: %s", r->dir, old == NULL ?
+                     "no run there" : "its run is not finished (finish it "
+                     "with run --resume)");
+    if (rc == ERR_OK && mode == RECORD_APPEND) {
+        json_decref(r->run);    /* the run stays what it was */
+        r->run = json_incref(old);
+    }
+    json_decref(old);
+    return rc;
+}
+
+int record_run_end(struct record *r, bool finished, struct err *e)
+{
+    char now[32];
+
+    now_utc(now, sizeof now);
+    if (json_object_set_new(r->run, "finished", json_boolean(finished)) != 0 ||
+        set_string(r->run, "ended", now) != 0)
+        return err_nomem(e);
+    return record_run_write(r, e);
+}

@@ -1,0 +1,328 @@
+/*
+** write.c - a run's folder: opened, appended to case by case, closed.
+**
+** Process death needs no sync: what write() took is the kernel's. Power loss
+** does, so files are synced when a second has passed since the last time,
+** and at the end; recovery (recover.c) trusts a commit mark only when its
+** rows are there.
+*/
+#include "record/write.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/csv.h"
+#include "base/file.h"
+
+#define FILE_LIMIT ((size_t)1 << 32)
+
+static int io_error(struct err *e, const struct record *r, enum record_file f,
+                    int code)
+{
+    return err_set(e, ERR_RUN, "cannot write %s/%s: %s", r->dir,
+                   record_file_name(f), strerror(code));
+}
+
+/* dir/name, "" when out of memory. */
+static void path_of(const struct record *r, const char *name, struct buf *out)
+{
+    out->len = 0;
+    buf_printf(out, "%s/%s", r->dir, name);
+}
+
+/* Appends with one write (more only when the kernel takes part of it);
+** returns 0 or an errno. */
+static int write_some(int fd, const char *s, size_t len)
+{
+    while (len > 0) {
+        ssize_t n = write(fd, s, len);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        s += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int cut(struct record *r, enum record_file f, uint64_t len,
+               struct err *e)
+{
+    if (ftruncate(r->fd[f], (off_t)len) != 0) return io_error(e, r, f, errno);
+    r->len[f] = len;
+    return ERR_OK;
+}
+
+static int sync_all(struct record *r, struct err *e)
+{
+    int f;
+
+    for (f = 0; f < RECORD_FILES; f++)
+        if (fdatasync(r->fd[f]) != 0 && errno != EINVAL && errno != EROFS)
+            return io_error(e, r, (enum record_file)f, errno);
+    clock_gettime(CLOCK_MONOTONIC, &r->synced);
+    return ERR_OK;
+}
+
+static int sync_now_and_then(struct record *r, struct err *e)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec - r->synced.tv_sec < 2 ? ERR_OK : sync_all(r, e);
+}
+
+/* Does the text begin with the file's header, or is it the first part of it
+** (a crash while it was written)? */
+static bool header_fits(const struct buf *text, const struct buf *header)
+{
+    size_t n = text->len < header->len ? text->len : header->len;
+    return memcmp(buf_text(text), buf_text(header), n) == 0;
+}
+
+/* Reads what is there already; refuses what another program wrote. */
+static int read_file(const struct record *r, enum record_file f,
+                     struct buf *text, struct err *e)
+{
+    struct buf path = BUF_INIT, header = BUF_INIT;
+    int rc = ERR_OK;
+
+    path_of(r, record_file_name(f), &path);
+    record_put_header(&header, f);
+    if (path.failed || header.failed)
+        rc = err_nomem(e);
+    else if (access(path.data, F_OK) == 0)
+        rc = file_read(path.data, FILE_LIMIT, text, e);
+    if (rc == ERR_OK && !header_fits(text, &header))
+        rc = err_set(e, ERR_USAGE, "%s: not the columns of this version "
+                     "(choose another folder, or remove it)", path.data);
+    buf_free(&path);
+    buf_free(&header);
+    return rc;
+}
+
+/* Opens a file; the lock on the first keeps a second run out. */
+static int open_file(struct record *r, enum record_file f, uint64_t seen,
+                     struct err *e)
+{
+    struct buf path = BUF_INIT;
+    struct stat st;
+    int rc = ERR_OK;
+
+    path_of(r, record_file_name(f), &path);
+    if (path.failed) return err_nomem(e);
+    r->fd[f] = open(path.data, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    buf_free(&path);
+    if (r->fd[f] < 0) return io_error(e, r, f, errno);
+    if ((f == 0 && flock(r->fd[f], LOCK_EX | LOCK_NB) != 0) ||
+        fstat(r->fd[f], &st) != 0 || (uint64_t)st.st_size != seen)
+        rc = err_set(e, ERR_USAGE, "%s: another run writes there now "
+                     "(choose another folder)", r->dir);
+    r->len[f] = seen;
+    return rc;
+}
+
+/* Leaves keep bytes of a file, or just the header when that is less. */
+static int reset(struct record *r, enum record_file f, uint64_t keep,
+                 struct err *e)
+{
+    struct buf h = BUF_INIT;
+    int rc, code;
+
+    record_put_header(&h, f);
+    if (h.failed) return err_nomem(e);
+    if (keep >= h.len) {
+        rc = keep == r->len[f] ? ERR_OK : cut(r, f, keep, e);
+    } else {
+        rc = cut(r, f, 0, e);
+        code = rc == ERR_OK ? write_some(r->fd[f], h.data, h.len) : 0;
+        if (code != 0) rc = io_error(e, r, f, code);
+        r->len[f] = h.len;
+    }
+    buf_free(&h);
+    return rc;
+}
+
+static int recover_files(struct record *r, const struct buf *text,
+                         bool keep_checks, struct err *e)
+{
+    int rc, f;
+
+    rc = recover(text, &r->had, e);
+    for (f = 0; rc == ERR_OK && f < RECORD_CASE_FILES; f++)
+        rc = reset(r, (enum record_file)f, r->had.keep[f], e);
+    if (rc == ERR_OK)
+        rc = reset(r, RECORD_CHECKS, keep_checks ? r->len[RECORD_CHECKS] : 0,
+                   e);
+    return rc;
+}
+
+/* Nothing is made or changed before everything has been looked at. */
+static int open_files(struct record *r, enum record_mode mode, struct err *e)
+{
+    struct buf text[RECORD_FILES];
+    int rc, f;
+
+    memset(text, 0, sizeof text);
+    rc = record_run_check(r, mode, e);
+    for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
+        rc = read_file(r, (enum record_file)f, &text[f], e);
+    for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
+        rc = open_file(r, (enum record_file)f, text[f].len, e);
+    if (rc == ERR_OK) rc = record_run_write(r, e);
+    if (rc == ERR_OK && mode != RECORD_REPLACE)
+        rc = recover_files(r, text, mode == RECORD_APPEND, e);
+    for (f = 0; rc == ERR_OK && mode == RECORD_REPLACE && f < RECORD_FILES;
+         f++)
+        rc = reset(r, (enum record_file)f, 0, e);
+    for (f = 0; f < RECORD_FILES; f++) buf_free(&text[f]);
+    return rc;
+}
+
+static void record_free(struct record *r)
+{
+    int f;
+
+    for (f = 0; f < RECORD_FILES; f++)
+        if (r->fd[f] >= 0) close(r->fd[f]);
+    recovered_free(&r->had);
+    json_decref(r->run);
+    free(r->dir);
+    free(r);
+}
+
+int record_open(const char *dir, enum record_mode mode,
+                const struct record_info *info, struct record **out,
+                struct err *e)
+{
+    struct record *r = calloc(1, sizeof *r);
+    int rc, f;
+
+    if (r == NULL) return err_nomem(e);
+    for (f = 0; f < RECORD_FILES; f++) r->fd[f] = -1;
+    r->dir = strdup(dir);
+    rc = r->dir == NULL ? err_nomem(e) : ERR_OK;
+    if (rc == ERR_OK) rc = record_run_describe(r, info, e);
+    if (rc == ERR_OK && mode != RECORD_APPEND) rc = file_make_dirs(dir, e);
+    if (rc == ERR_OK) rc = open_files(r, mode, e);
+    if (rc == ERR_OK) rc = sync_all(r, e);
+    if (rc != ERR_OK) {
+        record_free(r);
+        return rc;
+    }
+    *out = r;
+    return ERR_OK;
+}
+
+bool record_has(const struct record *r, const char *device,
+                const char *scenario, const char *name,
+                enum record_status *status)
+{
+    struct buf key = BUF_INIT;
+    const int64_t *at = NULL;
+
+    csv_put(&key, device);
+    buf_putc(&key, ',');
+    csv_put(&key, scenario);
+    buf_putc(&key, ',');
+    csv_put(&key, name);
+    if (!key.failed) at = keyset_find(&r->had.cases, buf_text(&key), key.len);
+    buf_free(&key);
+    if (at == NULL) return false;
+    *status = (enum record_status)*at;
+    return true;
+}
+
+/* Takes back what was appended to the files up to f. */
+static void undo(struct record *r, int f)
+{
+    for (; f >= 0; f--)
+        if (ftruncate(r->fd[f], (off_t)r->len[f]) != 0)
+            continue;   /* recovery will cut it: there is no commit mark */
+}
+
+static int append_all(struct record *r, const struct record_text *t,
+                      struct err *e)
+{
+    int f, code;
+
+    for (f = 0; f < RECORD_CASE_FILES; f++) {
+        code = write_some(r->fd[f], buf_text(&t->file[f]), t->file[f].len);
+        if (code == 0) continue;
+        undo(r, f);
+        return io_error(e, r, (enum record_file)f, code);
+    }
+    for (f = 0; f < RECORD_CASE_FILES; f++) r->len[f] += t->file[f].len;
+    return ERR_OK;
+}
+
+int record_append(struct record *r, const struct record_text *t,
+                  struct err *e)
+{
+    const char *key;
+    size_t len;
+    int rc;
+
+    if (!recover_key(&t->file[RECORD_CASES], &key, &len))
+        return err_set(e, ERR_RUN, "a case without a row for cases.csv");
+    if (keyset_find(&r->had.cases, key, len) != NULL)
+        return err_set(e, ERR_USAGE, "%s: case %.*s stands twice (give "
+                       "scenarios and cases names of their own)", r->dir,
+                       (int)len, key);
+    if (!keyset_add(&r->had.cases, key, len, STATUS_OK)) return err_nomem(e);
+    rc = append_all(r, t, e);
+    return rc == ERR_OK ? sync_now_and_then(r, e) : rc;
+}
+
+int record_case(struct record *r, const struct record_case *c, struct err *e)
+{
+    struct record_text t;
+    int rc;
+
+    memset(&t, 0, sizeof t);
+    rc = record_render(c, &t, e);
+    if (rc == ERR_OK) rc = record_append(r, &t, e);
+    record_text_free(&t);
+    return rc;
+}
+
+int record_check(struct record *r, const struct record_check *c,
+                 struct err *e)
+{
+    struct buf b = BUF_INIT;
+    int code;
+
+    csv_put(&b, c->check);
+    buf_printf(&b, ",%" PRId64 ",%" PRIu64 ",%" PRId64 ",%" PRId64 ",",
+               c->cases, c->seed, c->failed, c->worst);
+    csv_put(&b, c->note);
+    buf_putc(&b, '\n');
+    if (b.failed) {
+        buf_free(&b);
+        return err_nomem(e);
+    }
+    code = write_some(r->fd[RECORD_CHECKS], b.data, b.len);
+    if (code == 0) r->len[RECORD_CHECKS] += b.len;
+    buf_free(&b);
+    if (code == 0) return ERR_OK;
+    (void)!ftruncate(r->fd[RECORD_CHECKS], (off_t)r->len[RECORD_CHECKS]);
+    return io_error(e, r, RECORD_CHECKS, code);
+}
+
+int record_close(struct record *r, bool done, struct err *e)
+{
+    int rc;
+
+    if (r == NULL) return ERR_OK;
+    rc = sync_all(r, e);
+    if (rc == ERR_OK) rc = record_run_end(r, done, e);
+    record_free(r);
+    return rc;
+}
