@@ -18,8 +18,8 @@ static const struct { const char *name, *text; } topics[] = {
      "130  interrupted; finished cases are kept (run --resume goes on)\n"
      "\nWhen several cases fail, the first failed case's code counts.\n"},
     {"environment",
-     "PEAKPROOF_DATA         folder with models/, data/ and scenarios/, instead\n"
-     "                       of the one beside the program\n"
+     "PEAKPROOF_DATA         folder with models/, data/ and scenarios/,\n"
+     "                       instead of the one beside the program\n"
      "PEAKPROOF_MODULE_PATH  folder in which the cuda module is looked for\n"
      "NO_COLOR, TERM=dumb    no colour, no progress line\n"
      "SOURCE_DATE_EPOCH      the date that run.json gets\n"},
@@ -66,9 +66,10 @@ static const struct { const char *name, *text; } topics[] = {
      "        cp = 2, batch = batch.lengths { opt.len, opt.len } }}\n"
      "    end,\n"
      "  }\n\n"
-     "\"peakproof list FILE.lua\" shows its options and cases, \"peakproof run\n"
-     "FILE.lua -- len=8192\" runs it. scenarios/template.lua in the data folder\n"
-     "(\"peakproof doctor\" says where) explains every key.\n"},
+     "\"peakproof list FILE.lua\" shows its options and cases,\n"
+     "\"peakproof run FILE.lua -- len=8192\" runs it. scenarios/template.lua\n"
+     "in the data folder (\"peakproof doctor\" says where) explains every\n"
+     "key.\n"},
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 

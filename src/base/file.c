@@ -28,7 +28,8 @@ int file_read(const char *path, size_t limit, struct buf *out, struct err *e)
     FILE *f = std ? stdin : fopen(path, "rb");
     int rc;
 
-    if (f == NULL) return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    if (f == NULL)
+        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
     errno = 0;
     rc = read_all(f, limit, out);
     if (rc == EIO && errno != 0) rc = errno;
@@ -80,6 +81,7 @@ int file_write(const char *path, const char *data, size_t len, struct err *e)
 int file_make_dirs(const char *path, struct err *e)
 {
     char *copy = strdup(path), *p;
+    struct stat st;
     int rc = 0;
 
     if (copy == NULL) return err_nomem(e);
@@ -92,6 +94,8 @@ int file_make_dirs(const char *path, struct err *e)
         *p = '/';
     }
     free(copy);
+    if (rc == 0 && stat(path, &st) != 0) rc = errno;
+    if (rc == 0 && !S_ISDIR(st.st_mode)) rc = ENOTDIR;
     if (rc != 0)
         return err_set(e, ERR_RUN, "cannot make folder %s: %s", path,
                        strerror(rc));

@@ -34,7 +34,8 @@ static void refuse(const char *text, const char *why)
 
 static void test_cells(void **state)
 {
-    struct csv_table *t = parse("a,b,c\r\n1,,\"\"\n\n x ,\"p\nq\",\"r\"\"s\"\n");
+    struct csv_table *t = parse("a,b,c\r\n1,,\"\"\n\n"
+                                " x ,\"p\nq\",\"r\"\"s\"\n");
 
     (void)state;
     assert_int_equal(csv_rows(t), 2);

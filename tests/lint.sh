@@ -1,0 +1,117 @@
+#!/bin/sh
+# shellcheck disable=SC2086,SC2046  # lists of file names without blanks
+# Checks that the compiler does not make: which module includes which, sizes,
+# words that mean unfinished work, scripts. Each check prints what it found
+# and counts once; the last line is "N passed, N failed". CC and PKG_CFLAGS
+# come from the Makefile. A tool that is missing skips its check, and says so.
+LC_ALL=C
+export LC_ALL
+passed=0 failed=0
+found=$(mktemp)
+trap 'rm -f "$found"' EXIT
+
+# check NAME: passes when the command just run wrote nothing to $found.
+check() {
+    if [ -s "$found" ]; then
+        echo "lint: $1:"
+        sed 's/^/  /' "$found"
+        failed=$((failed + 1))
+    else
+        passed=$((passed + 1))
+    fi
+}
+
+sources=$(git ls-files -co --exclude-standard \
+    'src/*.[ch]' 'bench/*.[ch]' 'cuda/*' 'tests/*.[ch]' | grep -v '/corpus/')
+scripts=$(git ls-files -co --exclude-standard 'tests/*.sh' '.ci/*')
+luas=$(git ls-files -co --exclude-standard 'lua/*.lua')
+
+# One line a module: itself, then the modules or headers it may include.
+awk -v out="$found" '
+BEGIN {
+    n = split("base:;" \
+        "model:base;" \
+        "batch:base;" \
+        "mem:base;" \
+        "dev:base mem;" \
+        "comm:base dev;" \
+        "plan:base model batch;" \
+        "price:base model batch plan mem/category.h;" \
+        "step:base model batch plan mem dev comm;" \
+        "script:base model batch plan price step/routing.h mem/category.h;" \
+        "record:base model plan price mem;" \
+        "report:base model plan price record mem/category.h", line, ";")
+    for (i = 1; i <= n; i++) {
+        split(line[i], part, ":")
+        known[part[1]] = 1
+        m = split(part[2], word, " ")
+        may[part[1], part[1]] = 1
+        for (j = 1; j <= m; j++) may[part[1], word[j]] = 1
+    }
+}
+/^#include "/ {
+    split(FILENAME, path, "/")
+    from = path[2]
+    name = $2
+    gsub(/"/, "", name)
+    if (index(name, "/") == 0) next
+    to = name
+    sub(/\/.*/, "", to)
+    if (!known[from] || (!may[from, to] && !may[from, name]))
+        print FILENAME ":" FNR ": " from " must not include " name >out
+}' $(echo "$sources" | grep '^src/')
+check 'include arrows'
+
+for h in $(echo "$sources" | grep '\.h$' | grep -v '^cuda/'); do
+    # shellcheck disable=SC2086
+    printf '#include "%s"\n' "$h" | ${CC:-cc} -std=c11 -Wall -Wextra -Werror \
+        -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I. -Isrc $PKG_CFLAGS \
+        -fsyntax-only -x c - || echo "$h does not compile alone"
+done >"$found" 2>&1
+check 'headers compile alone'
+
+awk 'FNR == 601 { print FILENAME ": more than 600 lines" }' $sources >"$found"
+check 'length of files'
+
+awk 'length > 80 { print FILENAME ":" FNR ": " length " columns" }
+     /\t/ { print FILENAME ":" FNR ": a tab" }
+     /[ ]$/ { print FILENAME ":" FNR ": blanks at the end" }' $sources $luas \
+    >"$found"
+check 'lines: 80 columns, no tabs, no trailing blanks'
+
+words='TODO|FIXME|XXX|HACK|not implemented|unimplemented|placeholder|stub'
+grep -nwEi "$words" $(echo "$sources" | grep -v '^tests/') $luas >"$found"
+check 'words that mean unfinished work'
+
+if command -v ctags >/dev/null && ctags --version | grep -q Universal; then
+    ctags --languages=C --kinds-C=f --fields=+ne -f - \
+        $(echo "$sources" | grep -v '^cuda/') | awk -F'\t' '{
+            for (i = 4; i <= NF; i++) {
+                if ($i ~ /^line:/) from = substr($i, 6)
+                if ($i ~ /^end:/) to = substr($i, 5)
+            }
+            if (to - from >= 60)
+                print $2 ":" from ": " $1 " has " to - from + 1 " lines"
+        }' >"$found"
+    check 'functions: 60 lines'
+else
+    echo 'lint: no Universal Ctags: length of functions not checked'
+fi
+
+if command -v shellcheck >/dev/null; then
+    shellcheck $scripts >"$found" 2>&1
+    check 'shellcheck'
+else
+    echo 'lint: no shellcheck: scripts not checked'
+fi
+
+if command -v luacheck >/dev/null && [ -n "$luas" ]; then
+    luacheck --no-color -q --std lua54 --read-globals batch routing \
+        --max-line-length 80 -- $luas >"$found" 2>&1 && : >"$found"
+    check 'luacheck'
+elif [ -n "$luas" ]; then
+    echo 'lint: no luacheck: scenarios not checked'
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
