@@ -135,6 +135,9 @@ static inline struct adapter *adapter_of(struct step *s, enum site site)
 }
 
 int weights_new(struct step *s);        /* baseline: base, LoRA, moments */
+/* The first contents of a parameter, on devices that compute
+** (weights_fill.c). */
+void weights_fill(struct step *s, const struct param *p, struct mat x);
 void workspace_use(struct step *s, enum workspace w);
 /* The gradient tensors of an adapter; allocated at the first call. */
 void adapter_gradients(struct step *s, struct adapter *a);

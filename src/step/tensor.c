@@ -1,0 +1,76 @@
+/* tensor.c - tensors of the step: see internal.h */
+#include "step/internal.h"
+
+#include "base/num.h"
+
+static struct mat view(void *p, int64_t rows, int64_t cols, enum dtype t)
+{
+    return (struct mat){p, rows, cols, cols, t};
+}
+
+struct tensor ten_of(struct step *s, enum category c, const char *op,
+                     int64_t rows, int64_t cols, enum dtype t)
+{
+    struct mem_tag tag = {(uint8_t)c, (uint8_t)s->phase, (int16_t)s->layer,
+                          op};
+    struct tensor x = {NULL, view(NULL, rows, cols, t)};
+    int64_t bytes;
+
+    if (s->rc != ERR_OK) return x;
+    if (!num_mul(rows, cols * dtype_bytes(t), &bytes)) {
+        s->rc = err_set(s->e, ERR_INPUT,
+                        "%s: %lld rows of %lld columns overflow 64-bit bytes "
+                        "(use fewer rows)", op, (long long)rows,
+                        (long long)cols);
+        return x;
+    }
+    s->rc = mem_alloc(s->mem, (uint64_t)bytes, tag, &x.b, s->e);
+    if (s->rc == ERR_OK) x.m.p = (void *)(uintptr_t)mem_addr(x.b);
+    return x;
+}
+
+struct tensor ten_act(struct step *s, enum category c, const char *op,
+                      int64_t rows, int64_t cols)
+{
+    return ten_of(s, c, op, rows, cols, s->dev->act);
+}
+
+struct tensor ten_acc(struct step *s, enum category c, const char *op,
+                      int64_t rows, int64_t cols)
+{
+    return ten_of(s, c, op, rows, cols, s->dev->acc);
+}
+
+void ten_free(struct step *s, struct tensor *t)
+{
+    mem_release(s->mem, t->b);
+    t->b = NULL;
+    t->m.p = NULL;
+}
+
+/* Pointer arithmetic on integers: on dry the addresses are made up. */
+static void *advance(const struct mat *m, int64_t elements)
+{
+    if (m->p == NULL) return NULL;
+    return (void *)((uintptr_t)m->p +
+                    (uintptr_t)(elements * dtype_bytes(m->t)));
+}
+
+struct mat mat_cols(struct mat m, int64_t first, int64_t n)
+{
+    m.p = advance(&m, first);
+    m.cols = n;
+    return m;
+}
+
+struct mat mat_rows(struct mat m, int64_t first, int64_t n)
+{
+    m.p = advance(&m, first * m.ld);
+    m.rows = n;
+    return m;
+}
+
+struct mat mat_shape(struct mat m, int64_t rows, int64_t cols)
+{
+    return view(m.p, rows, cols, m.t);
+}
