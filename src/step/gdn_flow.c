@@ -2,7 +2,6 @@
 #include "step/gdn_flow.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/num.h"
 
@@ -134,19 +133,21 @@ static int place_crossings(struct gdn_flow *f, int64_t cp, int64_t n_piece,
 {
     int64_t l, r, i = 0, o = 0;
 
+    f->send = calloc((size_t)n_out + 1, sizeof *f->send);
+    if (f->send == NULL) return ERR_RUN;
     for (l = 0; l < f->n_level; l++) {
         struct gdn_level *v = &f->level[l];
         int64_t first_out = o;
 
-        v->send = calloc((size_t)n_out + 1, sizeof *v->send);
+        v->send = f->send + o;
         v->send_first = calloc((size_t)cp + 1, sizeof *v->send_first);
         v->recv_first = calloc((size_t)cp + 1, sizeof *v->recv_first);
-        if (v->send == NULL || v->send_first == NULL || v->recv_first == NULL)
+        if (v->send_first == NULL || v->recv_first == NULL)
             return ERR_RUN;
         v->recv_row = n_piece + i;
         for (r = 0; r < cp; r++) {
             for (; o < n_out && out[o].level == l && out[o].peer == r; o++)
-                v->send[o - first_out] = (struct range){out[o].piece, 1};
+                f->send[o] = (struct range){out[o].piece, 1};
             v->send_first[r + 1] = o - first_out;
             while (i < n_in && in[i].level == l && in[i].peer == r) i++;
             v->recv_first[r + 1] = n_piece + i - v->recv_row;
@@ -263,11 +264,11 @@ void gdn_flow_free(struct gdn_flow *f)
     if (f == NULL) return;
     for (l = 0; l < f->n_level; l++) {
         free(f->level[l].piece);
-        free(f->level[l].send);
         free(f->level[l].send_first);
         free(f->level[l].recv_first);
     }
     free(f->level);
+    free(f->send);
     free(f);
 }
 

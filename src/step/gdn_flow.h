@@ -21,7 +21,8 @@ struct gdn_level {
     struct dev_piece *piece;    /* of this rank; state rows as above */
     int64_t n_piece;
     bool crosses;               /* some rank sends before this level */
-    struct range *send;         /* state rows to send, by destination */
+    const struct range *send;   /* state rows to send, by destination; in
+                                   the flow's send */
     int64_t *send_first;        /* [cp + 1] */
     int64_t recv_row;           /* first state row that is received */
     int64_t *recv_first;        /* [cp + 1] offsets from recv_row, by source */
@@ -32,6 +33,7 @@ struct gdn_flow {
     int64_t chunks;             /* 64-row chunks of all pieces */
     struct gdn_level *level;
     int64_t n_level;
+    struct range *send;         /* of all levels, owned */
 };
 
 /* table [n_state, width]: rows that level l needs arrive from other ranks. */

@@ -1,0 +1,257 @@
+/*
+** dispatch.c - rows to their experts and back.
+**
+** EP1: pairs are permuted within the rank; the traced all-to-all path holds
+** the permuted rows until the MoE forward returns and a copy sorted by
+** expert beside them. EP2: rows cross through buffers that lie outside the
+** caching allocator (grow only, counted apart), and one copy sorted by
+** expert is made inside it.
+*/
+#include "step/internal.h"
+
+/* ---- buffers outside the allocator --------------------------------------------- */
+
+/* Two row areas and two weight areas: what is sent, what is received. */
+struct wire {
+    struct mat send, recv;              /* [pairs, H] act */
+    struct mat send_weight, recv_weight;    /* [pairs, 1] acc */
+};
+
+static struct mat area(uint64_t *at, int64_t rows, int64_t cols, enum dtype t)
+{
+    struct mat m = {(void *)(uintptr_t)*at, rows, cols, cols, t};
+
+    *at += (uint64_t)(rows * cols * dtype_bytes(t));
+    return m;
+}
+
+static void grow(struct step *s, uint64_t bytes)
+{
+    uint64_t rounded = (bytes + 511) / 512 * 512;
+
+    if (rounded <= s->hybridep_bytes || s->rc != ERR_OK) return;
+    dispatch_free(s);
+    s->rc = s->dev->source.get(s->dev->source.ctx, rounded, &s->hybridep_addr,
+                               s->e);
+    if (s->rc != ERR_OK) {
+        err_wrap(s->e, "dispatch buffers of layer %lld", (long long)s->layer);
+        return;
+    }
+    s->hybridep_bytes = rounded;
+}
+
+void dispatch_free(struct step *s)
+{
+    if (s->hybridep_bytes > 0)
+        s->dev->source.put(s->dev->source.ctx, s->hybridep_addr,
+                           s->hybridep_bytes);
+    s->hybridep_bytes = 0;
+}
+
+static struct wire wire_of(struct step *s, int64_t sent, int64_t received)
+{
+    int64_t h = s->m->hidden;
+    int64_t row = h * dtype_bytes(s->dev->act) + dtype_bytes(s->dev->acc);
+    struct wire w;
+    uint64_t at;
+
+    grow(s, (uint64_t)((sent + received) * row));
+    at = s->hybridep_addr;
+    w.send_weight = area(&at, sent, 1, s->dev->acc);
+    w.recv_weight = area(&at, received, 1, s->dev->acc);
+    w.send = area(&at, sent, h, s->dev->act);
+    w.recv = area(&at, received, h, s->dev->act);
+    return w;
+}
+
+/* Pairs that rank from routes to experts of rank to. */
+static int64_t routed(const struct step *s, int64_t from, int64_t to)
+{
+    const int64_t *c = s->route.counts + from * s->m->experts;
+    int64_t el = s->local_experts, x, n = 0;
+
+    for (x = to * el; x < (to + 1) * el; x++) n += c[x];
+    return n;
+}
+
+/* out: from this rank's routed pairs to the experts' ranks; else back. */
+static void cross(struct step *s, const char *what, struct mat from,
+                  struct mat to, bool out)
+{
+    struct comm_part send[PLAN_MAX_RANKS], recv[PLAN_MAX_RANKS];
+    int64_t me = s->c.rank, r, a = 0, b = 0;
+    int64_t width = from.cols * dtype_bytes(from.t);
+
+    if (s->comm == NULL || s->k == NULL || s->rc != ERR_OK) return;
+    for (r = 0; r < s->c.ep; r++) {
+        int64_t there = out ? routed(s, me, r) : routed(s, r, me);
+        int64_t here = out ? routed(s, r, me) : routed(s, me, r);
+
+        send[r] = (struct comm_part){mat_rows(from, a, there).p,
+                                     there * width};
+        recv[r] = (struct comm_part){mat_rows(to, b, here).p, here * width};
+        a += there;
+        b += here;
+    }
+    s->rc = s->comm->ops->all_to_all(s->comm, s->dev, what, send, recv, s->e);
+}
+
+static int64_t own_pairs(const struct step *s)
+{
+    return step_rows(s, s->m->kind[s->layer]) * s->m->top_k;
+}
+
+static int64_t n_block(const struct step *s)
+{
+    return s->local_experts * s->c.ep;
+}
+
+/* ---- EP1 -------------------------------------------------------------------------- */
+
+static void permute_local(struct step *s, struct mat n, struct mlp_saved *v)
+{
+    v->permuted = ten_act(s, CAT_MOE_DISPATCH, "moe.permute", v->pairs,
+                          n.cols);
+    RUN(s, permute, .out = v->permuted.m, .x = n, .row = v->row);
+    v->sorted = ten_act(s, CAT_MOE_DISPATCH, "moe.sort", v->pairs, n.cols);
+    RUN(s, copy, .dst = v->sorted.m, .src = v->permuted.m);
+    v->weight_sorted = ten_acc(s, CAT_MOE_EXPERTS, "moe.sort.weight",
+                               v->pairs, 1);
+    RUN(s, copy, .dst = v->weight_sorted.m, .src = v->weight_permuted.m);
+}
+
+/* ---- forward ------------------------------------------------------------------------ */
+
+void dispatch_forward(struct step *s, struct mat n, struct mlp_saved *v)
+{
+    struct wire w;
+
+    if (s->c.ep == 1) {
+        permute_local(s, n, v);
+        return;
+    }
+    w = wire_of(s, own_pairs(s), v->pairs);
+    RUN(s, permute, .out = w.send, .x = n, .row = v->row);
+    RUN(s, copy, .dst = w.send_weight, .src = v->weight_permuted.m);
+    ten_free(s, &v->weight_permuted);
+    cross(s, "expert dispatch", w.send, w.recv, true);
+    cross(s, "expert weights", w.send_weight, w.recv_weight, true);
+    v->sorted = ten_act(s, CAT_MOE_DISPATCH, "moe.sort", v->pairs, n.cols);
+    RUN(s, gather, .out = v->sorted.m, .x = w.recv, .r = s->route.block,
+        .n = n_block(s));
+    v->weight_sorted = ten_acc(s, CAT_MOE_EXPERTS, "moe.sort.weight",
+                               v->pairs, 1);
+    RUN(s, gather, .out = v->weight_sorted.m, .x = w.recv_weight,
+        .r = s->route.block, .n = n_block(s));
+}
+
+struct tensor combine_forward(struct step *s, struct mlp_saved *v,
+                              struct tensor *y)
+{
+    int64_t rows = step_rows(s, s->m->kind[s->layer]), h = s->m->hidden;
+    struct tensor unsorted = {NULL, {0}}, out;
+    struct mat pairs;
+
+    if (s->c.ep == 1) {
+        unsorted = ten_act(s, CAT_MOE_EXPERTS, "moe.unsort", v->pairs, h);
+        RUN(s, copy, .dst = unsorted.m, .src = y->m);
+        pairs = unsorted.m;
+    } else {
+        struct wire w = wire_of(s, own_pairs(s), v->pairs);
+
+        RUN(s, scatter, .out = w.recv, .x = y->m, .r = s->route.block,
+            .n = n_block(s));
+        cross(s, "expert combine", w.recv, w.send, false);
+        pairs = w.send;
+    }
+    ten_free(s, y);
+    out = ten_act(s, CAT_MOE_EXPERTS, "moe.combine", rows, h);
+    RUN(s, combine, .out = out.m, .x = pairs, .slot = v->slot,
+        .top_k = s->m->top_k);
+    ten_free(s, &unsorted);
+    return out;
+}
+
+/* ---- backward ------------------------------------------------------------------------- */
+
+struct tensor combine_backward(struct step *s, struct mlp_saved *v,
+                               struct mat dy)
+{
+    struct tensor d, permuted;
+
+    if (s->c.ep == 1) {
+        permuted = ten_act(s, CAT_MOE_EXPERTS, "moe.combine.backward",
+                           v->pairs, dy.cols);
+        RUN(s, permute, .out = permuted.m, .x = dy, .row = v->row);
+        d = ten_act(s, CAT_MOE_EXPERTS, "moe.unsort.backward", v->pairs,
+                    dy.cols);
+        RUN(s, copy, .dst = d.m, .src = permuted.m);
+        ten_free(s, &permuted);
+    } else {
+        struct wire w = wire_of(s, own_pairs(s), v->pairs);
+
+        RUN(s, permute, .out = w.send, .x = dy, .row = v->row);
+        cross(s, "expert combine backward", w.send, w.recv, true);
+        d = ten_act(s, CAT_MOE_EXPERTS, "moe.combine.backward", v->pairs,
+                    dy.cols);
+        RUN(s, gather, .out = d.m, .x = w.recv, .r = s->route.block,
+            .n = n_block(s));
+    }
+    return d;
+}
+
+/* Gradients of the received pairs' weights back to the tokens' ranks, then
+** from sorted pairs to [T, K]. */
+static struct tensor weights_back(struct step *s, struct mlp_saved *v,
+                                  struct tensor *d_pair, int64_t rows)
+{
+    struct tensor dweight;
+    struct mat pairs = d_pair->m;
+
+    if (s->c.ep > 1) {
+        struct wire w = wire_of(s, own_pairs(s), v->pairs);
+
+        RUN(s, scatter, .out = w.recv_weight, .x = d_pair->m,
+            .r = s->route.block, .n = n_block(s));
+        cross(s, "expert weights backward", w.recv_weight, w.send_weight,
+              false);
+        pairs = w.send_weight;
+    }
+    dweight = ten_acc(s, CAT_MOE_ROUTING, "router.weight.backward", rows,
+                      s->m->top_k);
+    RUN(s, route_unsort, .dweight = dweight.m, .dpair = pairs,
+        .slot = v->slot);
+    ten_free(s, d_pair);
+    return dweight;
+}
+
+struct tensor dispatch_backward(struct step *s, struct mlp_saved *v,
+                                struct tensor *d_sorted,
+                                struct tensor *d_pair, struct tensor *dweight)
+{
+    int64_t rows = step_rows(s, s->m->kind[s->layer]), h = s->m->hidden;
+    struct tensor permuted = {NULL, {0}}, dn;
+    struct mat pairs;
+
+    *dweight = weights_back(s, v, d_pair, rows);
+    if (s->c.ep == 1) {
+        permuted = ten_act(s, CAT_MOE_DISPATCH, "moe.sort.backward", v->pairs,
+                           h);
+        RUN(s, copy, .dst = permuted.m, .src = d_sorted->m);
+        pairs = permuted.m;
+    } else {
+        struct wire w = wire_of(s, own_pairs(s), v->pairs);
+
+        RUN(s, scatter, .out = w.recv, .x = d_sorted->m, .r = s->route.block,
+            .n = n_block(s));
+        cross(s, "expert dispatch backward", w.recv, w.send, false);
+        pairs = w.send;
+    }
+    ten_free(s, d_sorted);
+    dn = ten_act(s, CAT_MOE_EXPERTS, "moe.dispatch.backward", rows, h);
+    RUN(s, combine, .out = dn.m, .x = pairs, .slot = v->slot,
+        .top_k = s->m->top_k);
+    ten_free(s, &permuted);
+    ten_free(s, &v->row_map);
+    return dn;
+}

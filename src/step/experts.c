@@ -1,0 +1,246 @@
+/*
+** experts.c - the routed experts on this rank's received pairs: grouped FC1
+** with its adapter, SwiGLU with the routing weight folded in, grouped FC2
+** with its adapter (model.md 2.4, 3.14; adapters as pricing.md 3.2 describes
+** the traced path: expert matrices padded to at least 8 ranks, transposes
+** that live only inside the adapter's two GEMMs).
+**
+** A is [El, in, r], B [El, r, out]; e = max(8, r).
+*/
+#include "step/internal.h"
+
+struct grouped {
+    enum weight w;
+    enum site site;
+    int64_t in, out;
+    const char *op, *op_adapter, *op_backward;
+};
+
+static struct grouped fc1_of(const struct model *m)
+{
+    return (struct grouped){W_EXPERT_UP, SITE_EXPERT_UP, m->hidden,
+                            2 * m->expert_ffn, "experts.fc1",
+                            "experts.fc1.adapter", "experts.fc1.backward"};
+}
+
+static struct grouped fc2_of(const struct model *m)
+{
+    return (struct grouped){W_EXPERT_DOWN, SITE_EXPERT_DOWN, m->expert_ffn,
+                            m->hidden, "experts.fc2", "experts.fc2.adapter",
+                            "experts.fc2.backward"};
+}
+
+static bool padded(const struct step *s)
+{
+    return s->c.lora_rank < s->lora_pad;
+}
+
+/* ---- forward ------------------------------------------------------------------ */
+
+/* A^T [El, e, in] and B^T [El, out, e], zero beyond r; r < 8 also makes the
+** padded A and B that the backward uses. */
+struct transposes { struct tensor a, b; };
+
+static struct transposes transpose(struct step *s, const struct grouped *g,
+                                   struct expert_pad *pad)
+{
+    struct adapter *ad = adapter_of(s, g->site);
+    int64_t el = s->local_experts, e = s->lora_pad;
+    struct transposes t;
+
+    t.a = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, el * e, g->in);
+    RUN(s, transpose, .y = t.a.m, .x = ad->a.m, .n_group = el);
+    t.b = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, el * g->out, e);
+    RUN(s, transpose, .y = t.b.m, .x = ad->b.m, .n_group = el);
+    if (!padded(s)) return t;
+    pad->a = ten_act(s, CAT_MOE_EXPERTS, "experts.adapter.pad", el * g->in,
+                     e);
+    RUN(s, transpose, .y = pad->a.m, .x = t.a.m, .n_group = el);
+    pad->b = ten_act(s, CAT_MOE_EXPERTS, "experts.adapter.pad", el * e,
+                     g->out);
+    RUN(s, transpose, .y = pad->b.m, .x = t.b.m, .n_group = el);
+    return t;
+}
+
+/* scale (x A) B per expert; *h keeps x A. */
+static struct tensor adapter_forward(struct step *s, const struct grouped *g,
+                                     struct mat x, struct tensor *h,
+                                     struct expert_pad *pad)
+{
+    int64_t el = s->local_experts;
+    struct transposes t = transpose(s, g, pad);
+    struct tensor out;
+
+    *h = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, x.rows, s->lora_pad);
+    RUN(s, group_gemm, .form = GROUP_NT, .c = h->m, .a = x, .w = t.a.m,
+        .w_rows = s->lora_pad, .offset = s->route.offset, .n_group = el,
+        .alpha = 1);
+    out = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, x.rows, g->out);
+    RUN(s, group_gemm, .form = GROUP_NT, .c = out.m, .a = h->m, .w = t.b.m,
+        .w_rows = g->out, .offset = s->route.offset, .n_group = el,
+        .alpha = s->lora_scale);
+    ten_free(s, &t.a);
+    ten_free(s, &t.b);
+    return out;
+}
+
+static struct tensor grouped_forward(struct step *s, const struct grouped *g,
+                                     struct mat x, struct tensor *h,
+                                     struct expert_pad *pad)
+{
+    struct tensor base, delta, sum;
+
+    workspace_use(s, WS_GROUPED);
+    base = ten_act(s, CAT_MOE_EXPERTS, g->op, x.rows, g->out);
+    RUN(s, group_gemm, .form = GROUP_NT, .c = base.m, .a = x,
+        .w = weight_of(s, g->w), .w_rows = g->out, .offset = s->route.offset,
+        .n_group = s->local_experts, .alpha = 1);
+    if (s->c.lora_rank == 0) return base;
+    delta = adapter_forward(s, g, x, h, pad);
+    sum = ten_act(s, CAT_MOE_EXPERTS, g->op, x.rows, g->out);
+    RUN(s, add, .out = sum.m, .a = base.m, .b = delta.m);
+    ten_free(s, &base);
+    ten_free(s, &delta);
+    return sum;
+}
+
+static void free_pad(struct step *s, struct expert_pad *p)
+{
+    ten_free(s, &p->a);
+    ten_free(s, &p->b);
+}
+
+struct tensor experts_forward(struct step *s, struct mlp_saved *v, bool save)
+{
+    struct grouped g1 = fc1_of(s->m), g2 = fc2_of(s->m);
+    struct tensor y;
+
+    v->fc1 = grouped_forward(s, &g1, v->sorted.m, &v->h1, &v->pad1);
+    v->act = ten_act(s, CAT_MOE_EXPERTS, "experts.act", v->sorted.m.rows,
+                     s->m->expert_ffn);
+    RUN(s, swiglu, .out = v->act.m, .gu = v->fc1.m,
+        .weight = v->weight_sorted.m);
+    y = grouped_forward(s, &g2, v->act.m, &v->h2, &v->pad2);
+    if (save) return y;
+    ten_free(s, &v->fc1);
+    ten_free(s, &v->act);
+    ten_free(s, &v->h1);
+    ten_free(s, &v->h2);
+    free_pad(s, &v->pad1);
+    free_pad(s, &v->pad2);
+    return y;
+}
+
+/* ---- backward ----------------------------------------------------------------- */
+
+/* Copies a gradient of the padded shape into the adapter's own: rows per
+** group are cut for B ([El, e, out] to [El, r, out]), columns for A. */
+static struct mat unpadded(const struct step *s, struct mat padded_grad,
+                           bool rows_are_rank)
+{
+    int64_t r = s->c.lora_rank, e = s->lora_pad;
+
+    if (!rows_are_rank) return mat_cols(padded_grad, 0, r);
+    return mat_cols(mat_shape(padded_grad, s->local_experts,
+                              e * padded_grad.cols),
+                    0, r * padded_grad.cols);
+}
+
+/* grad (+)= a^T c per expert. */
+static void gradient(struct step *s, struct adapter *ad, bool is_b,
+                     struct mat a, struct mat c, double alpha)
+{
+    struct mat grad = is_b ? ad->grad_b.m : ad->grad_a.m;
+    bool direct = ad->grad_fresh && !padded(s);
+    struct tensor t = {NULL, grad};
+    struct mat part;
+
+    if (!direct)
+        t = ten_act(s, CAT_ADAPTER_GRADIENTS, "adapter.gradient",
+                    s->local_experts * a.cols, c.cols);
+    RUN(s, group_gemm, .form = GROUP_TN, .c = c, .a = a, .w = t.m,
+        .w_rows = a.cols, .offset = s->route.offset,
+        .n_group = s->local_experts, .alpha = alpha);
+    if (direct) return;
+    part = padded(s) ? unpadded(s, t.m, is_b) : t.m;
+    if (padded(s) && is_b)
+        grad = mat_shape(grad, part.rows, part.cols);
+    if (ad->grad_fresh)
+        RUN(s, copy, .dst = grad, .src = part);
+    else
+        RUN(s, add, .out = grad, .a = grad, .b = part);
+    ten_free(s, &t);
+}
+
+/* The adapter's share of dx; its gradients appear. Frees h and pad. */
+static struct tensor adapter_backward(struct step *s, const struct grouped *g,
+                                      struct mat dy, struct mat x,
+                                      struct tensor *h,
+                                      struct expert_pad *pad)
+{
+    struct adapter *ad = adapter_of(s, g->site);
+    int64_t el = s->local_experts, e = s->lora_pad;
+    struct mat a = padded(s) ? pad->a.m : ad->a.m;
+    struct mat b = padded(s) ? pad->b.m : ad->b.m;
+    struct tensor dh, dx;
+
+    adapter_gradients(s, ad);
+    dh = ten_act(s, CAT_MOE_EXPERTS, g->op_backward, dy.rows, e);
+    RUN(s, group_gemm, .form = GROUP_NT, .c = dh.m, .a = dy, .w = b,
+        .w_rows = e, .offset = s->route.offset, .n_group = el,
+        .alpha = s->lora_scale);
+    gradient(s, ad, true, h->m, dy, s->lora_scale);
+    ten_free(s, h);
+    gradient(s, ad, false, x, dh.m, 1);
+    dx = ten_act(s, CAT_MOE_EXPERTS, g->op_backward, x.rows, g->in);
+    RUN(s, group_gemm, .form = GROUP_NT, .c = dx.m, .a = dh.m, .w = a,
+        .w_rows = g->in, .offset = s->route.offset, .n_group = el,
+        .alpha = 1);
+    ten_free(s, &dh);
+    free_pad(s, pad);
+    return dx;
+}
+
+static struct tensor grouped_backward(struct step *s, const struct grouped *g,
+                                      struct mat dy, struct mat x,
+                                      struct tensor *h,
+                                      struct expert_pad *pad)
+{
+    struct tensor dx, base;
+    bool adapted = s->c.lora_rank > 0;
+
+    if (adapted) dx = adapter_backward(s, g, dy, x, h, pad);
+    base = ten_act(s, CAT_MOE_EXPERTS, g->op_backward, x.rows, g->in);
+    RUN(s, group_gemm, .form = GROUP_NN, .c = base.m, .a = dy,
+        .w = weight_of(s, g->w), .w_rows = g->out,
+        .offset = s->route.offset, .n_group = s->local_experts, .alpha = 1);
+    if (!adapted) return base;
+    RUN(s, add, .out = dx.m, .a = dx.m, .b = base.m);
+    ten_free(s, &base);
+    return dx;
+}
+
+struct tensor experts_backward(struct step *s, struct mlp_saved *v,
+                               struct tensor *dy, struct tensor *d_pair)
+{
+    struct grouped g1 = fc1_of(s->m), g2 = fc2_of(s->m);
+    struct tensor dact, dfc1, dx;
+
+    dact = grouped_backward(s, &g2, dy->m, v->act.m, &v->h2, &v->pad2);
+    ten_free(s, dy);
+    ten_free(s, &v->act);
+    dfc1 = ten_act(s, CAT_MOE_EXPERTS, "experts.act.backward", dact.m.rows,
+                   2 * s->m->expert_ffn);
+    *d_pair = ten_acc(s, CAT_MOE_EXPERTS, "experts.weight.backward",
+                      dact.m.rows, 1);
+    RUN(s, swiglu_bwd, .dgu = dfc1.m, .dweight = d_pair->m, .dout = dact.m,
+        .gu = v->fc1.m, .weight = v->weight_sorted.m);
+    ten_free(s, &dact);
+    ten_free(s, &v->fc1);
+    ten_free(s, &v->weight_sorted);
+    ten_free(s, &v->weight_permuted);
+    dx = grouped_backward(s, &g1, dfc1.m, v->sorted.m, &v->h1, &v->pad1);
+    ten_free(s, &dfc1);
+    ten_free(s, &v->sorted);
+    return dx;
+}

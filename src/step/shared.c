@@ -1,0 +1,115 @@
+/*
+** shared.c - the shared expert with its sigmoid gate, and the dense MLP of
+** dense members: SwiGLU with adapters on gate, up and down.
+*/
+#include "step/internal.h"
+
+struct swiglu_sites {
+    struct projection up[2];    /* gate | up */
+    struct projection down;
+    int64_t ffn;
+    bool gated;
+};
+
+static struct swiglu_sites sites_of(const struct model *m)
+{
+    struct swiglu_sites t;
+    bool dense = m->experts == 0;
+
+    t.ffn = dense ? m->ffn : m->shared_ffn;
+    t.gated = !dense && m->shared_gate;
+    t.up[0] = (struct projection){dense ? W_MLP_GATE : W_SHARED_GATE,
+                                  dense ? SITE_MLP_GATE : SITE_SHARED_GATE,
+                                  t.ffn};
+    t.up[1] = (struct projection){dense ? W_MLP_UP : W_SHARED_UP,
+                                  dense ? SITE_MLP_UP : SITE_SHARED_UP,
+                                  t.ffn};
+    t.down = (struct projection){dense ? W_MLP_DOWN : W_SHARED_DOWN,
+                                 dense ? SITE_MLP_DOWN : SITE_SHARED_DOWN,
+                                 m->hidden};
+    return t;
+}
+
+/* out = sigmoid(n w) * pre; pre and the logit are kept for backward. */
+static struct tensor gate_forward(struct step *s, struct mat n,
+                                  struct mlp_saved *v)
+{
+    struct tensor out;
+
+    workspace_use(s, WS_BLAS);
+    v->s_logit = ten_acc(s, CAT_SHARED_EXPERT, "shared.gate.logit", n.rows,
+                         1);
+    RUN(s, gemm, .c = v->s_logit.m, .a = n, .b = weight_of(s, W_SHARED_SIGMA),
+        .trans_b = true, .alpha = 1);
+    out = ten_act(s, CAT_SHARED_EXPERT, "shared.gate", n.rows, n.cols);
+    RUN(s, row_gate, .out = out.m, .x = v->s_pre.m, .logit = v->s_logit.m);
+    return out;
+}
+
+struct tensor shared_forward(struct step *s, struct mat n,
+                             struct mlp_saved *v, bool save)
+{
+    struct swiglu_sites t = sites_of(s->m);
+    struct tensor out;
+
+    v->s_fc1 = linear_forward(s, CAT_SHARED_EXPERT, "shared.fc1", n, t.up, 2,
+                              save ? v->s_h : NULL);
+    v->s_act = ten_act(s, CAT_SHARED_EXPERT, "shared.act", n.rows, t.ffn);
+    RUN(s, swiglu, .out = v->s_act.m, .gu = v->s_fc1.m);
+    if (!save) ten_free(s, &v->s_fc1);
+    v->s_pre = linear_forward(s, CAT_SHARED_EXPERT, "shared.fc2", v->s_act.m,
+                              &t.down, 1, save ? &v->s_h_down : NULL);
+    if (!save) ten_free(s, &v->s_act);
+    if (!t.gated) {
+        out = v->s_pre;
+        v->s_pre = (struct tensor){NULL, {0}};
+        return out;
+    }
+    out = gate_forward(s, n, v);
+    if (!save) ten_free(s, &v->s_pre);
+    if (!save) ten_free(s, &v->s_logit);
+    return out;
+}
+
+/* dn += dlogit w; the logit's gradient comes from the gate. */
+static void gate_input_backward(struct step *s, struct tensor *dlogit,
+                                struct mat dn)
+{
+    RUN(s, gemm, .c = dn, .a = dlogit->m, .b = weight_of(s, W_SHARED_SIGMA),
+        .alpha = 1, .beta = 1);
+    ten_free(s, dlogit);
+}
+
+struct tensor shared_backward(struct step *s, struct mlp_saved *v,
+                              struct mat n, struct mat dy)
+{
+    struct swiglu_sites t = sites_of(s->m);
+    struct tensor dpre = {NULL, {0}}, dlogit = {NULL, {0}}, dact, dfc1, dn;
+    struct mat d = dy;
+
+    if (t.gated) {
+        dpre = ten_act(s, CAT_SHARED_EXPERT, "shared.gate.backward", dy.rows,
+                       dy.cols);
+        dlogit = ten_acc(s, CAT_SHARED_EXPERT, "shared.gate.backward",
+                         dy.rows, 1);
+        RUN(s, row_gate_bwd, .dx = dpre.m, .dlogit = dlogit.m, .dout = dy,
+            .x = v->s_pre.m, .logit = v->s_logit.m);
+        ten_free(s, &v->s_pre);
+        ten_free(s, &v->s_logit);
+        d = dpre.m;
+    }
+    dact = linear_backward(s, CAT_SHARED_EXPERT, "shared.fc2.backward", d,
+                           v->s_act.m, &t.down, 1, &v->s_h_down);
+    ten_free(s, &dpre);
+    ten_free(s, &v->s_act);
+    dfc1 = ten_act(s, CAT_SHARED_EXPERT, "shared.act.backward", dy.rows,
+                   2 * t.ffn);
+    RUN(s, swiglu_bwd, .dgu = dfc1.m, .dout = dact.m, .gu = v->s_fc1.m);
+    ten_free(s, &dact);
+    ten_free(s, &v->s_fc1);
+    dn = linear_backward(s, CAT_SHARED_EXPERT, "shared.fc1.backward", dfc1.m,
+                         n, t.up, 2, v->s_h);
+    ten_free(s, &dfc1);
+    if (t.gated) gate_input_backward(s, &dlogit, dn.m);
+    return dn;
+}
