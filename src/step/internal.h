@@ -84,6 +84,16 @@ struct layer_weights {
 ** BLAS handle (router, adapters, head). */
 enum workspace { WS_PLAIN, WS_GROUPED, WS_BLAS, WS_COUNT };
 
+/* The routed part's host side, one layer at a time (moe_route.c). */
+struct moe_route {
+    int64_t *counts;            /* [ep][experts] pairs rank r sends to e */
+    int64_t *offset;            /* [local experts + 1] rows per own expert */
+    struct range *block;        /* [local experts * ep] received rows, in the
+                                   order (expert, source) */
+    int64_t *forced;            /* host copy of replayed routes; may be NULL */
+    int64_t received;           /* pairs on this rank */
+};
+
 struct step {
     struct step_config c;       /* copy */
     const struct model *m;
@@ -240,16 +250,6 @@ struct mlp_saved {
     struct expert_pad pad1, pad2;
     /* shared expert, or the dense MLP */
     struct tensor s_fc1, s_act, s_pre, s_logit, s_h[PROJECTIONS], s_h_down;
-};
-
-/* The routed part's host side, one layer at a time (moe_route.c). */
-struct moe_route {
-    int64_t *counts;            /* [ep][experts] pairs rank r sends to e */
-    int64_t *offset;            /* [local experts + 1] rows per own expert */
-    struct range *block;        /* [local experts * ep] received rows, in the
-                                   order (expert, source) */
-    int64_t *forced;            /* host copy of replayed routes; may be NULL */
-    int64_t received;           /* pairs on this rank */
 };
 
 /* ---- the MoE's parts --------------------------------------------------------------- */
