@@ -1,5 +1,7 @@
-/* category.c - see category.h */
+/* category.c - names, see category.h and mem.h */
 #include "mem/category.h"
+
+#include "mem/mem.h"
 
 const char *category_name(enum category c)
 {
@@ -10,4 +12,12 @@ const char *category_name(enum category c)
         "workspace", "outputs", "hybridep", "rounding", "other"
     };
     return name[c];
+}
+
+const char *mem_phase_name(enum mem_phase p)
+{
+    static const char *const name[PHASE_COUNT] = {
+        "none", "forward", "head", "recompute", "backward", "optimizer"
+    };
+    return name[p];
 }

@@ -1,0 +1,79 @@
+/*
+** block.h - the allocator's block records (internal to mem).
+**
+** A segment is a run of blocks that tile it, linked by prev and next. A block
+** is live (handed out), free (cached, in a free set) or unused (a record that
+** describes no memory). Records are 64 bytes, come from chunks and go back to
+** a list, so that an event never calls malloc.
+*/
+#ifndef MEM_BLOCK_H
+#define MEM_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum block_state { BLOCK_UNUSED, BLOCK_FREE, BLOCK_LIVE };
+
+struct mem_block {
+    uint64_t addr, size;            /* bytes */
+    struct mem_block *prev, *next;  /* neighbours; next links unused ones */
+    union {
+        struct {
+            struct mem_block *left, *right;
+            uint64_t rank;          /* pseudo-random, heap-ordered */
+        } tree;                     /* free */
+        struct {
+            uint64_t requested;
+            const char *op;
+            uint32_t event;         /* index in the trace */
+        } live;
+    } u;
+    uint8_t state;                  /* enum block_state */
+    uint8_t pool;                   /* 0 small, 1 large */
+    uint8_t category, phase;        /* live: the tag */
+    int16_t layer;
+};
+
+/* A free block with a neighbour belongs to a segment still in use, because
+** two free neighbours never exist. */
+static inline bool block_is_split(const struct mem_block *b)
+{
+    return b->prev != NULL || b->next != NULL;
+}
+
+enum { BLOCK_CHUNK = 255 };
+
+struct block_chunk {
+    struct block_chunk *next;
+    struct mem_block block[BLOCK_CHUNK];
+};
+
+struct block_store {
+    struct block_chunk *chunks;
+    struct mem_block *unused;
+    size_t n_unused;
+};
+
+/* After true, the next n block_take calls succeed. */
+bool block_reserve(struct block_store *s, size_t n);
+void block_store_free(struct block_store *s);
+
+static inline struct mem_block *block_take(struct block_store *s)
+{
+    struct mem_block *b = s->unused;
+
+    s->unused = b->next;
+    s->n_unused--;
+    return b;
+}
+
+static inline void block_drop(struct block_store *s, struct mem_block *b)
+{
+    b->state = BLOCK_UNUSED;
+    b->next = s->unused;
+    s->unused = b;
+    s->n_unused++;
+}
+
+#endif

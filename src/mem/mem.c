@@ -1,0 +1,400 @@
+/*
+** mem.c - allocation, release and giving segments back, see mem.h.
+**
+** Section numbers are allocator.md's: what PyTorch's native allocator does
+** with one stream and without expandable segments.
+*/
+#include "mem/mem.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "mem/state.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* A.1 */
+#define MIN_BLOCK UINT64_C(512)
+#define SMALL_MAX MIB                   /* also the largest unsplit slack */
+#define SMALL_SEGMENT (2 * MIB)
+#define LARGE_SEGMENT (20 * MIB)
+#define LARGE_MIN (10 * MIB)
+#define LARGE_ROUND (2 * MIB)
+#define REQUEST_MAX (UINT64_C(1) << 60)
+
+enum { POOL_SMALL, POOL_LARGE };
+
+/* ---- settings ----------------------------------------------------------- */
+
+static int check_config(const struct mem_config *c, struct err *e)
+{
+    if (c->max_split_bytes != 0 && c->max_split_bytes < LARGE_SEGMENT)
+        return err_set(e, ERR_USAGE, "max_split_size: at least 20 MiB");
+    if (c->max_non_split_rounding != 0
+        && (c->max_non_split_rounding < LARGE_SEGMENT
+            || c->max_non_split_rounding > REQUEST_MAX))
+        return err_set(e, ERR_USAGE,
+                       "max_non_split_rounding: 20 MiB to 1 EiB");
+    if (c->large_segment_bytes != 0
+        && (c->large_segment_bytes < LARGE_MIN
+            || c->large_segment_bytes > REQUEST_MAX
+            || c->large_segment_bytes % MIN_BLOCK != 0))
+        return err_set(e, ERR_USAGE, "large_segment_size: 10 MiB to 1 EiB, "
+                       "a multiple of 512 B");
+    for (int i = 0; i < 16; i++) {
+        uint32_t d = c->roundup_divisions[i];
+        if ((d & (d - 1)) != 0)
+            return err_set(e, ERR_USAGE, "roundup_power2_divisions: %" PRIu32
+                           " is not a power of two", d);
+    }
+    return ERR_OK;
+}
+
+static void set_defaults(struct mem_config *c)
+{
+    if (c->max_split_bytes == 0) c->max_split_bytes = UINT64_MAX;
+    if (c->max_non_split_rounding == 0)
+        c->max_non_split_rounding = LARGE_SEGMENT;
+    if (c->large_segment_bytes == 0) c->large_segment_bytes = LARGE_SEGMENT;
+}
+
+int mem_new(const struct mem_config *c, struct mem_source src,
+            struct mem **out, struct err *e)
+{
+    struct mem *m;
+    int rc = check_config(c, e);
+
+    if (rc != ERR_OK) return rc;
+    m = calloc(1, sizeof *m);
+    if (m == NULL) return err_nomem(e);
+    m->config = *c;
+    set_defaults(&m->config);
+    for (int i = 0; i < 16; i++)
+        if (c->roundup_divisions[i] > 1) m->any_divisions = true;
+    m->source = src;
+    mem_mark_peak(m);
+    *out = m;
+    return ERR_OK;
+}
+
+void mem_free_all(struct mem *m)
+{
+    if (m == NULL) return;
+    for (struct block_chunk *c = m->store.chunks; c != NULL; c = c->next) {
+        for (int i = 0; i < BLOCK_CHUNK; i++) {
+            struct mem_block *b = &c->block[i];
+            uint64_t bytes = 0;
+
+            if (b->state == BLOCK_UNUSED || b->prev != NULL) continue;
+            for (struct mem_block *t = b; t != NULL; t = t->next)
+                bytes += t->size;
+            m->source.put(m->source.ctx, b->addr, bytes);
+        }
+    }
+    block_store_free(&m->store);
+    free(m->trace);
+    free(m->segment_trace);
+    free(m);
+}
+
+/* ---- sizes -------------------------------------------------------------- */
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
+
+/* roundup_power2_divisions (A.10): one setting for each power of two. */
+static uint64_t divisions_of(const struct mem *m, uint64_t n)
+{
+    int slot = 63 - __builtin_clzll(n) - 20;
+
+    return m->config.roundup_divisions[slot < 0 ? 0 : slot > 15 ? 15 : slot];
+}
+
+/* A.2 */
+static uint64_t round_request(const struct mem *m, uint64_t n)
+{
+    if (n < MIN_BLOCK) return MIN_BLOCK;
+    if (m->any_divisions) {
+        uint64_t d = divisions_of(m, n);
+        uint64_t floor = UINT64_C(1) << (63 - __builtin_clzll(n));
+
+        /* the step floor / d is then a multiple of 512 */
+        if (d > 1 && n > MIN_BLOCK * d) return round_up(n, floor / d);
+    }
+    return round_up(n, MIN_BLOCK);
+}
+
+/* A.3 */
+static int pool_of(uint64_t size)
+{
+    return size <= SMALL_MAX ? POOL_SMALL : POOL_LARGE;
+}
+
+static uint64_t segment_bytes(const struct mem *m, uint64_t size)
+{
+    if (size <= SMALL_MAX) return SMALL_SEGMENT;
+    if (size < LARGE_MIN) return m->config.large_segment_bytes;
+    return round_up(size, LARGE_ROUND);
+}
+
+/* ---- segments ----------------------------------------------------------- */
+
+/* b is free and a whole segment. */
+static void put_segment(struct mem *m, struct mem_block *b)
+{
+    free_set_remove(&m->pool[b->pool], b);
+    mem_count_segment(m, b->pool, b->addr, b->size, true);
+    m->source.put(m->source.ctx, b->addr, b->size);
+    block_drop(&m->store, b);
+}
+
+/* A.9: whole cached segments, the large pool's first. */
+void mem_empty_cache(struct mem *m)
+{
+    for (int pool = POOL_LARGE; pool >= POOL_SMALL; pool--) {
+        struct mem_block *b = free_set_fit(&m->pool[pool], MIN_BLOCK), *next;
+
+        for (; b != NULL; b = next) {
+            next = free_set_next(&m->pool[pool], b);
+            if (!block_is_split(b)) put_segment(m, b);
+        }
+    }
+}
+
+/* A.9, release_available_cached_blocks: with max_split_size set, one cached
+** segment that is large enough, or the largest ones until their sum is.
+** False when that falls short. A part of a segment cannot go back and is
+** passed over. */
+static bool put_oversize(struct mem *m, int pool, uint64_t size)
+{
+    struct free_set *set = &m->pool[pool];
+    uint64_t least = m->config.max_split_bytes, freed = 0;
+    uint64_t wanted = size > least ? size : least;
+    struct mem_block *b;
+
+    if (least == UINT64_MAX) return false;
+    for (b = free_set_fit(set, wanted); b != NULL; b = free_set_next(set, b)) {
+        if (block_is_split(b)) continue;
+        put_segment(m, b);
+        return true;
+    }
+    b = free_set_last(set);
+    while (b != NULL && freed < wanted && b->size >= least) {
+        struct mem_block *smaller = free_set_previous(set, b);
+
+        if (!block_is_split(b)) {
+            freed += b->size;
+            put_segment(m, b);
+        }
+        b = smaller;
+    }
+    return freed >= wanted;
+}
+
+/* One try for a segment; on success it is one block, in no set. */
+static int get_segment(struct mem *m, uint64_t bytes, int pool,
+                       struct mem_block **out, struct err *e)
+{
+    uint64_t reserved = m->tally[MEM_RESERVED_BYTES][MEM_ALL].current;
+    uint64_t limit = m->config.limit_bytes, addr;
+    struct mem_block *b;
+    int rc;
+
+    if (limit != 0 && bytes > limit - reserved)
+        return err_set(e, ERR_OOM, "limit %" PRIu64 " B", limit);
+    rc = m->source.get(m->source.ctx, bytes, &addr, e);
+    if (rc != ERR_OK) return rc;
+    mem_count_segment(m, pool, addr, bytes, false);
+    b = block_take(&m->store);
+    *b = (struct mem_block){.addr = addr, .size = bytes,
+                            .pool = (uint8_t)pool};
+    *out = b;
+    return ERR_OK;
+}
+
+static int out_of_memory(const struct mem *m, uint64_t bytes,
+                         const struct mem_tag *tag, const char *why,
+                         struct err *e)
+{
+    return err_set(e, ERR_OOM, "out of device memory: %s (layer %d, %s, %s) "
+                   "requests %" PRIu64 " B; allocated %" PRIu64
+                   " B, reserved %" PRIu64 " B, %s",
+                   tag->op != NULL ? tag->op : "unnamed", tag->layer,
+                   mem_phase_name(tag->phase), category_name(tag->category),
+                   bytes, m->tally[MEM_ALLOCATED_BYTES][MEM_ALL].current,
+                   m->tally[MEM_RESERVED_BYTES][MEM_ALL].current, why);
+}
+
+/* A.5, steps 5 and 6: a segment, after giving back what is cached if the
+** device is full. */
+static int new_segment(struct mem *m, uint64_t size, int pool,
+                       struct mem_block **out, struct err *e)
+{
+    uint64_t bytes = segment_bytes(m, size);
+    int rc = get_segment(m, bytes, pool, out, e);
+
+    if (rc == ERR_OOM && put_oversize(m, pool, size))
+        rc = get_segment(m, bytes, pool, out, e);
+    if (rc == ERR_OOM) {
+        mem_empty_cache(m);
+        m->retries++;
+        rc = get_segment(m, bytes, pool, out, e);
+    }
+    if (rc == ERR_OOM) m->ooms++;
+    return rc;
+}
+
+/* A block of size bytes or more when none is cached. Apart from mem_alloc,
+** which it keeps free of a struct err. */
+static int take_new(struct mem *m, uint64_t bytes, uint64_t size,
+                    const struct mem_tag *tag, struct mem_block **out,
+                    struct err *e)
+{
+    struct err why;
+    int rc = new_segment(m, size, pool_of(size), out, &why);
+
+    if (rc == ERR_OK) return ERR_OK;
+    if (rc == ERR_OOM) return out_of_memory(m, bytes, tag, why.text, e);
+    return err_set(e, why.code, "%s", why.text);
+}
+
+/* ---- allocate ----------------------------------------------------------- */
+
+/* A.6: only the best fit is looked at; taken out of the pool. */
+static struct mem_block *take_cached(struct mem *m, uint64_t size)
+{
+    struct free_set *set = &m->pool[pool_of(size)];
+    struct mem_block *b = free_set_fit(set, size);
+    uint64_t max = m->config.max_split_bytes;
+
+    if (b == NULL) return NULL;
+    if (size < max && b->size >= max) return NULL;
+    if (size >= max && b->size - size >= m->config.max_non_split_rounding)
+        return NULL;
+    free_set_remove(set, b);
+    return b;
+}
+
+/* A.7: the low part is handed out, the rest is cached when it is worth it.
+** b is in no set. */
+static void split(struct mem *m, struct mem_block *b, uint64_t size)
+{
+    uint64_t rest = b->size - size;
+    bool was_split = block_is_split(b);
+    struct mem_block *r;
+
+    if (b->pool == POOL_SMALL
+            ? rest < MIN_BLOCK
+            : size >= m->config.max_split_bytes || rest <= SMALL_MAX) {
+        if (was_split) mem_count_split(m, b->pool, -1, -(int64_t)b->size);
+        return;
+    }
+    mem_count_split(m, b->pool, was_split ? 0 : 1,
+                    was_split ? -(int64_t)size : (int64_t)rest);
+    r = block_take(&m->store);
+    r->addr = b->addr + size;
+    r->size = rest;
+    r->pool = b->pool;
+    r->prev = b;
+    r->next = b->next;
+    if (r->next != NULL) r->next->prev = r;
+    b->next = r;
+    b->size = size;
+    free_set_insert(&m->pool[b->pool], r);
+}
+
+int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
+              struct mem_block **out, struct err *e)
+{
+    struct mem_block *b;
+    uint64_t size;
+    int rc;
+
+    assert(tag.category < CAT_COUNT && tag.category != CAT_ROUNDING);
+    if (bytes == 0) {
+        *out = NULL;
+        return ERR_OK;
+    }
+    if (bytes >= REQUEST_MAX)
+        return out_of_memory(m, bytes, &tag, "no request may reach 1 EiB", e);
+    if (!block_reserve(&m->store, 2) || !mem_trace_reserve(m))
+        return err_nomem(e);
+    size = round_request(m, bytes);
+    b = take_cached(m, size);
+    if (b == NULL) {
+        rc = take_new(m, bytes, size, &tag, &b, e);
+        if (rc != ERR_OK) return rc;
+    }
+    split(m, b, size);
+    b->state = BLOCK_LIVE;
+    b->category = tag.category;
+    b->phase = tag.phase;
+    b->layer = tag.layer;
+    b->u.live.requested = bytes;
+    b->u.live.op = tag.op;
+    mem_count_alloc(m, b);
+    *out = b;
+    return ERR_OK;
+}
+
+/* ---- release ------------------------------------------------------------ */
+
+/* Takes in b's next block, which is in no set. */
+static void absorb_next(struct mem *m, struct mem_block *b)
+{
+    struct mem_block *n = b->next;
+
+    b->size += n->size;
+    b->next = n->next;
+    if (b->next != NULL) b->next->prev = b;
+    block_drop(&m->store, n);
+}
+
+/* A.8: coalesces with free neighbours, so two of them never meet. */
+void mem_release(struct mem *m, struct mem_block *b)
+{
+    struct free_set *set;
+    int64_t n = 0, bytes = 0;
+
+    if (b == NULL) return;
+    assert(b->state == BLOCK_LIVE);
+    set = &m->pool[b->pool];
+    mem_count_free(m, b);
+    if (b->prev != NULL && b->prev->state == BLOCK_FREE) {
+        b = b->prev;
+        free_set_remove(set, b);
+        n--;
+        bytes -= (int64_t)b->size;
+        absorb_next(m, b);
+    }
+    if (b->next != NULL && b->next->state == BLOCK_FREE) {
+        free_set_remove(set, b->next);
+        n--;
+        bytes -= (int64_t)b->next->size;
+        absorb_next(m, b);
+    }
+    if (block_is_split(b)) {
+        n++;
+        bytes += (int64_t)b->size;
+    }
+    mem_count_split(m, b->pool, n, bytes);
+    free_set_insert(set, b);
+}
+
+uint64_t mem_addr(const struct mem_block *b)
+{
+    return b != NULL ? b->addr : 0;
+}
+
+uint64_t mem_requested(const struct mem_block *b)
+{
+    return b != NULL ? b->u.live.requested : 0;
+}
+
+uint64_t mem_block_bytes(const struct mem_block *b)
+{
+    return b != NULL ? b->size : 0;
+}

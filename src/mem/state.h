@@ -1,0 +1,68 @@
+/*
+** state.h - what an allocator holds (internal to mem).
+*/
+#ifndef MEM_STATE_H
+#define MEM_STATE_H
+
+#include "mem/block.h"
+#include "mem/free_set.h"
+#include "mem/mem.h"
+
+struct tally {
+    uint64_t current, peak;     /* peak since the last mark */
+    uint64_t peak_before;       /* highest peak of earlier marks */
+    uint64_t added;
+};
+
+/* Where the allocated bytes were highest since the mark. */
+struct highest {
+    bool open;                  /* the state now is that maximum: by[] is
+                                   taken when a release leaves it */
+    uint64_t by[CAT_COUNT];     /* requested bytes live then */
+    uint64_t event;             /* since the start */
+    struct mem_tag tag;
+};
+
+struct baseline {               /* the state at the mark */
+    uint64_t allocated, requested, event;
+    uint64_t by[CAT_COUNT];
+};
+
+struct mem {
+    struct free_set pool[2];    /* small, large */
+    struct block_store store;
+    struct tally tally[MEM_STAT_COUNT][MEM_SCOPE_COUNT];
+    uint64_t by[CAT_COUNT];     /* requested bytes live now */
+    struct highest highest;
+    struct baseline baseline;
+    uint64_t events, fingerprint;
+    uint64_t retries, ooms, segment_gets, segment_puts;
+
+    struct mem_event *trace;    /* [events], room for trace_cap */
+    uint64_t trace_cap;
+    struct mem_segment_event *segment_trace;
+    uint64_t n_segment_trace, segment_trace_cap;
+
+    struct mem_config config;   /* defaults filled in */
+    bool any_divisions;         /* a roundup_divisions above 1 */
+    struct mem_source source;
+};
+
+/* stat.c: counts what has just happened. count_alloc and count_free also
+** note the event in the trace. */
+void mem_count_alloc(struct mem *m, struct mem_block *b);
+void mem_count_free(struct mem *m, const struct mem_block *b);
+void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
+                       bool is_free);
+/* The free blocks beside others: n more of them, bytes more in them. */
+void mem_count_split(struct mem *m, int pool, int64_t n, int64_t bytes);
+
+/* trace.c: after true, one more allocation (with its segment) and the
+** release of everything that is live can be noted. */
+bool mem_trace_reserve(struct mem *m);
+void mem_trace_alloc(struct mem *m, struct mem_block *b);
+void mem_trace_free(struct mem *m, const struct mem_block *b);
+void mem_trace_segment(struct mem *m, uint64_t addr, uint64_t bytes,
+                       bool is_free);
+
+#endif
