@@ -99,6 +99,9 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module,$$*))
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
+# tests/unit/fault.h makes the n-th host allocation of our objects fail.
+$(BUILD)/unit/%_fault: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_ALL)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
