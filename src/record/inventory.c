@@ -22,8 +22,8 @@ struct walk {
 
 static bool belongs(const struct mem_event *x, int64_t layer)
 {
-    return !x->is_free && x->tag.layer == layer &&
-           (x->tag.phase == PHASE_RECOMPUTE || x->tag.phase == PHASE_BACKWARD);
+    return !x->is_free && x->layer == layer &&
+           (x->phase == PHASE_RECOMPUTE || x->phase == PHASE_BACKWARD);
 }
 
 static bool add_held(struct walk *w, uint64_t alloc)
@@ -48,19 +48,20 @@ static int by_alloc(const void *a, const void *b)
 /* Collects the layer's allocations and where each is freed. */
 static bool collect(struct walk *w, int64_t layer)
 {
-    const struct mem_tag *now = NULL;
-    uint64_t i;
+    const struct mem_event *now = NULL;
+    uint64_t i, alloc;
 
     for (i = w->first; i < w->n; i++) {
         const struct mem_event *x = &w->trace[i];
         struct held *h;
         if (!x->is_free) {
-            now = &x->tag;
+            now = x;
             if (belongs(x, layer) && !add_held(w, i)) return false;
             continue;
         }
         if (w->n_held == 0) continue;
-        h = bsearch(&x->alloc, w->held, w->n_held, sizeof *h, by_alloc);
+        alloc = x->alloc;
+        h = bsearch(&alloc, w->held, w->n_held, sizeof *h, by_alloc);
         if (h == NULL || now == NULL) continue;
         h->freed_in = (enum mem_phase)now->phase;
         h->freed_after = now->op;
@@ -69,7 +70,7 @@ static bool collect(struct walk *w, int64_t layer)
 }
 
 /* Alike: the same operator and category, from and until the same place. */
-static bool put_key(struct buf *b, const struct mem_tag *t,
+static bool put_key(struct buf *b, const struct mem_event *t,
                     const struct held *h)
 {
     b->len = 0;
@@ -78,7 +79,7 @@ static bool put_key(struct buf *b, const struct mem_tag *t,
     return !b->failed;
 }
 
-static void start_tensor(struct record_tensor *x, const struct mem_tag *t,
+static void start_tensor(struct record_tensor *x, const struct mem_event *t,
                          const struct held *h, const struct record_layer *at)
 {
     *x = (struct record_tensor){
@@ -102,19 +103,19 @@ static int join(const struct walk *w, const struct record_layer *which,
     for (i = 0; i < w->n_held && rc == ERR_OK; i++) {
         const struct held *h = &w->held[i];
         const struct mem_event *x = &w->trace[h->alloc];
-        if (!put_key(&key, &x->tag, h)) {
+        if (!put_key(&key, x, h)) {
             rc = err_nomem(e);
             break;
         }
         at = keyset_find(&seen, key.data, key.len);
         if (at == NULL) {
             if (!keyset_add(&seen, key.data, key.len, n)) rc = err_nomem(e);
-            start_tensor(&out[n++], &x->tag, h, which);
+            start_tensor(&out[n++], x, h, which);
         }
         out[at ? *at : n - 1].count++;
         out[at ? *at : n - 1].bytes += x->bytes;
-        if (x->tag.phase == PHASE_RECOMPUTE && h->freed_in == PHASE_BACKWARD)
-            kept[x->tag.category] += (int64_t)x->bytes;
+        if (x->phase == PHASE_RECOMPUTE && h->freed_in == PHASE_BACKWARD)
+            kept[x->category] += (int64_t)x->bytes;
     }
     keyset_free(&seen);
     buf_free(&key);
