@@ -1,0 +1,73 @@
+/*
+** weights_fill.c - first contents of weights and adapters: numbers of the
+** counter-based generator by the convention of dev/random.h, so that every
+** device, rank and layout starts from the same model.
+*/
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "dev/random.h"
+#include "step/internal.h"
+
+struct spread { double scale, offset; };
+
+static bool ends_in(const char *s, const char *tail)
+{
+    size_t n = strlen(s), t = strlen(tail);
+
+    return n >= t && strcmp(s + n - t, tail) == 0;
+}
+
+static bool is_routed(const struct param *p)
+{
+    return p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN;
+}
+
+/* The width that the tensor is multiplied with. */
+static int64_t fan_in(const struct param *p, int64_t cols)
+{
+    return is_routed(p) && p->role != PARAM_BASE ? p->dim[1] : cols;
+}
+
+static struct spread spread_of(const struct step *s, const struct param *p,
+                               int64_t cols)
+{
+    bool gdn_norm = strcmp(p->tensor, "linear_attn.norm.weight") == 0;
+
+    if (p->role == PARAM_LORA_B) return (struct spread){0.02, 0};
+    if (gdn_norm) return (struct spread){0.1, 1};
+    if (ends_in(p->tensor, "norm.weight"))
+        return (struct spread){0.1, s->m->norm_zero_centred ? 0 : 1};
+    if (ends_in(p->tensor, "A_log")) return (struct spread){1, 0};
+    if (ends_in(p->tensor, "dt_bias")) return (struct spread){1, -2};
+    if (ends_in(p->tensor, "embed_tokens.weight"))
+        return (struct spread){1, 0};
+    return (struct spread){sqrt(3.0 / (double)fan_in(p, cols)), 0};
+}
+
+/* The full name, as in a checkpoint. */
+static void full_name(const struct step *s, const struct param *p, char *out,
+                      size_t cap)
+{
+    if (p->layer >= 0)
+        snprintf(out, cap, "%slayers.%lld.%s", s->m->prefix,
+                 (long long)p->layer, p->tensor);
+    else if (strcmp(p->tensor, "lm_head.weight") == 0)
+        snprintf(out, cap, "%s", p->tensor);
+    else
+        snprintf(out, cap, "%s%s", s->m->prefix, p->tensor);
+}
+
+void weights_fill(struct step *s, const struct param *p, struct mat x)
+{
+    struct spread z = spread_of(s, p, x.cols);
+    char name[256];
+    uint64_t first = 0;
+
+    if (is_routed(p) && s->c.ep > 1)
+        first = (uint64_t)(s->c.rank * p->count);
+    full_name(s, p, name, sizeof name);
+    RUN(s, random, .x = x, .seed = s->c.seed, .stream = random_stream(name),
+        .first = first, .scale = z.scale, .offset = z.offset);
+}
