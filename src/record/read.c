@@ -1,0 +1,313 @@
+/* read.c - see read.h. Cells to numbers and words is parse.c. */
+#include "record/read.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/json.h"
+#include "record/keyset.h"
+#include "record/parse.h"
+
+static int load_table(struct record_set *s, enum record_file f,
+                      struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int rc;
+
+    buf_printf(&path, "%s/%s", s->dir, record_file_name(f));
+    rc = path.failed ? err_nomem(e)
+                     : csv_load(path.data, 0, &s->table[f], e);
+    if (rc == ERR_OK)
+        rc = csv_expect_header(s->table[f], record_file_columns(f), e);
+    buf_free(&path);
+    return rc;
+}
+
+static int read_finished(struct record_set *s, struct err *e)
+{
+    struct buf path = BUF_INIT;
+    json_t *run = NULL;
+    int rc = ERR_OK;
+
+    s->finished = true;
+    buf_printf(&path, "%s/run.json", s->dir);
+    if (path.failed) return err_nomem(e);
+    if (access(path.data, F_OK) == 0) rc = js_load(path.data, 0, &run, e);
+    if (rc == ERR_OK && run != NULL) {
+        struct js top = js_top(run, path.data);
+        rc = js_need_bool(&top, "finished", &s->finished, e);
+    }
+    json_decref(run);
+    buf_free(&path);
+    return rc;
+}
+
+static bool put_key(struct buf *b, const struct csv_table *t, int64_t row)
+{
+    int64_t i;
+
+    b->len = 0;
+    for (i = 0; i < 3; i++) {   /* device, scenario, case */
+        const char *cell = csv_cell(t, row, i);
+        buf_puts(b, cell ? cell : "");
+        buf_putc(b, '\n');
+    }
+    return !b->failed;
+}
+
+/* Reads cases.csv; ids gets each case's key and number. */
+static int read_cases(struct record_set *s, struct keyset *ids, struct err *e)
+{
+    const struct csv_table *t = s->table[RECORD_CASES];
+    struct buf key = BUF_INIT;
+    int64_t i, n = csv_rows(t), *free_list;
+    int rc = ERR_OK;
+
+    s->kase = calloc((size_t)n + 1, sizeof *s->kase);
+    rc = parse_lists(t, &s->lists, e);
+    if (rc == ERR_OK && s->kase == NULL) rc = err_nomem(e);
+    free_list = s->lists;
+    for (i = 0; rc == ERR_OK && i < n; i++) {
+        if (!put_key(&key, t, i))
+            rc = err_nomem(e);
+        else if (keyset_find(ids, key.data, key.len) != NULL)
+            rc = csv_error_at(t, i, 2, e, "this case stands twice");
+        else if (!keyset_add(ids, key.data, key.len, i))
+            rc = err_nomem(e);
+        else
+            rc = parse_case(t, i, &s->kase[i], &free_list, e);
+        if (rc == ERR_OK) s->n_case++;
+    }
+    buf_free(&key);
+    return rc;
+}
+
+/* Which case each row of a table belongs to (-1: none that is committed),
+** and first[c]: where case c's rows start when they are grouped. */
+static int group(struct record_set *s, const struct csv_table *t,
+                 const struct keyset *ids, int64_t *owner, int64_t *first,
+                 struct err *e)
+{
+    struct buf key = BUF_INIT;
+    int64_t i, c, n = csv_rows(t), sum = 0, *at;
+
+    for (i = 0; i < n; i++) {
+        if (!put_key(&key, t, i)) {
+            buf_free(&key);
+            return err_nomem(e);
+        }
+        at = keyset_find(ids, key.data, key.len);
+        owner[i] = at ? *at : -1;
+        if (at) first[*at]++;
+        else s->uncommitted++;
+    }
+    for (c = 0; c <= s->n_case; c++) {
+        int64_t count = first[c];
+        first[c] = sum;
+        sum += count;
+    }
+    buf_free(&key);
+    return ERR_OK;
+}
+
+/* One table of many rows: how its rows are parsed, and where a case says
+** which are its own. */
+struct kind {
+    enum record_file file;
+    size_t size;
+    int (*parse)(const struct csv_table *t, int64_t row, void *out,
+                 struct err *e);
+    size_t storage;             /* offset of the pointer in the set */
+    size_t list, count;         /* offsets in struct record_found */
+};
+
+#define KIND(f, type, fn, store, l, n) \
+    {f, sizeof(type), fn, offsetof(struct record_set, store), \
+     offsetof(struct record_found, l), offsetof(struct record_found, n)}
+
+static const struct kind kinds[] = {
+    KIND(RECORD_RECORDS, struct record_row, parse_row, row, row, n_row),
+    KIND(RECORD_PEAKS, struct record_peak, parse_peak, peak, peak, n_peak),
+    KIND(RECORD_INVENTORY, struct record_item, parse_item, item, item,
+         n_item),
+    KIND(RECORD_TIMINGS, struct record_time, parse_time, time, time, n_time),
+};
+
+static int place_rows(struct record_set *s, const struct kind *k,
+                      const int64_t *owner, int64_t *next, char *base,
+                      struct err *e)
+{
+    const struct csv_table *t = s->table[k->file];
+    int64_t i, c, n = csv_rows(t);
+    int rc;
+
+    for (c = 0; c < s->n_case; c++) {
+        char *found = (char *)&s->kase[c];
+        const void *list = base + (size_t)next[c] * k->size;
+        int64_t count = next[c + 1] - next[c];
+        memcpy(found + k->list, &list, sizeof list);
+        memcpy(found + k->count, &count, sizeof count);
+    }
+    for (i = 0; i < n; i++) {
+        if (owner[i] < 0) continue;
+        rc = k->parse(t, i, base + (size_t)next[owner[i]]++ * k->size, e);
+        if (rc != ERR_OK) return rc;
+    }
+    return ERR_OK;
+}
+
+static int read_kind(struct record_set *s, const struct kind *k,
+                     const struct keyset *ids, struct err *e)
+{
+    const struct csv_table *t = s->table[k->file];
+    size_t n = (size_t)csv_rows(t);
+    int64_t *owner = malloc((n + 1) * sizeof *owner);
+    int64_t *first = calloc((size_t)s->n_case + 1, sizeof *first);
+    char *base = calloc(n + 1, k->size);
+    int rc;
+
+    memcpy((char *)s + k->storage, &base, sizeof base);
+    rc = owner && first && base ? group(s, t, ids, owner, first, e)
+                                : err_nomem(e);
+    if (rc == ERR_OK) rc = place_rows(s, k, owner, first, base, e);
+    free(owner);
+    free(first);
+    return rc;
+}
+
+static int read_checks(struct record_set *s, struct err *e)
+{
+    const struct csv_table *t = s->table[RECORD_CHECKS];
+    int64_t i, n = csv_rows(t);
+    int rc = ERR_OK;
+
+    s->check = calloc((size_t)n + 1, sizeof *s->check);
+    if (s->check == NULL) return err_nomem(e);
+    for (i = 0; rc == ERR_OK && i < n; i++, s->n_check++)
+        rc = parse_check(t, i, &s->check[i], e);
+    return rc;
+}
+
+/* The marks say how many rows there must be. */
+static int check_counts(const struct record_set *s, struct err *e)
+{
+    const struct csv_table *t = s->table[RECORD_CASES];
+    int64_t c, records, peaks;
+    int rc;
+
+    for (c = 0; c < s->n_case; c++) {
+        const struct record_found *k = &s->kase[c];
+        rc = parse_counts(t, c, &records, &peaks, e);
+        if (rc != ERR_OK) return rc;
+        if (k->n_row == records && k->n_peak == peaks) continue;
+        return err_set(e, ERR_INPUT, "%s:%" PRId64 ": case %s has %" PRId64
+                       " rows in records.csv and %" PRId64 " in peaks.csv, "
+                       "not %" PRId64 " and %" PRId64 " (cut short? run "
+                       "again)", csv_origin(t), csv_line(t, c), k->shape.name,
+                       k->n_row, k->n_peak, records, peaks);
+    }
+    return ERR_OK;
+}
+
+static int read_all(struct record_set *s, struct err *e)
+{
+    struct keyset ids = {NULL, 0, 0};
+    size_t k;
+    int rc = ERR_OK, f;
+
+    for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
+        rc = load_table(s, (enum record_file)f, e);
+    if (rc == ERR_OK) rc = read_finished(s, e);
+    if (rc == ERR_OK) rc = read_cases(s, &ids, e);
+    for (k = 0; rc == ERR_OK && k < sizeof kinds / sizeof *kinds; k++)
+        rc = read_kind(s, &kinds[k], &ids, e);
+    if (rc == ERR_OK) rc = check_counts(s, e);
+    if (rc == ERR_OK) rc = read_checks(s, e);
+    keyset_free(&ids);
+    return rc;
+}
+
+int record_read(const char *dir, struct record_set **out, struct err *e)
+{
+    struct record_set *s = calloc(1, sizeof *s);
+    int rc;
+
+    if (s == NULL) return err_nomem(e);
+    s->dir = strdup(dir);
+    rc = s->dir == NULL ? err_nomem(e) : read_all(s, e);
+    if (rc != ERR_OK) {
+        record_set_free(s);
+        return rc;
+    }
+    *out = s;
+    return ERR_OK;
+}
+
+void record_set_free(struct record_set *s)
+{
+    int f;
+
+    if (s == NULL) return;
+    for (f = 0; f < RECORD_FILES; f++) csv_table_free(s->table[f]);
+    free(s->dir);
+    free(s->kase);
+    free(s->check);
+    free(s->row);
+    free(s->peak);
+    free(s->item);
+    free(s->time);
+    free(s->lists);
+    free(s);
+}
+
+const struct record_row *record_get(const struct record_found *c,
+                                    int64_t wave, int64_t rank,
+                                    const char *source, const char *term)
+{
+    int64_t i;
+
+    for (i = 0; i < c->n_row; i++) {
+        const struct record_row *r = &c->row[i];
+        if (r->wave == wave && r->rank == rank &&
+            strcmp(r->source, source) == 0 && strcmp(r->term, term) == 0)
+            return r;
+    }
+    return NULL;
+}
+
+bool record_bytes(const struct record_found *c, int64_t wave, int64_t rank,
+                  const char *source, const char *term, int64_t *out)
+{
+    const struct record_row *r = record_get(c, wave, rank, source, term);
+
+    if (r == NULL || !r->measured) return false;
+    *out = r->bytes;
+    return true;
+}
+
+const struct record_peak *record_peak_of(const struct record_found *c,
+                                         int64_t wave, int64_t rank)
+{
+    int64_t i;
+
+    for (i = 0; i < c->n_peak; i++)
+        if (c->peak[i].wave == wave && c->peak[i].rank == rank)
+            return &c->peak[i];
+    return NULL;
+}
+
+const struct record_peak *record_peak_max(const struct record_found *c,
+                                          int64_t wave)
+{
+    const struct record_peak *best = NULL;
+    int64_t i;
+
+    for (i = 0; i < c->n_peak; i++)
+        if (c->peak[i].wave == wave &&
+            (best == NULL || c->peak[i].allocated > best->allocated))
+            best = &c->peak[i];
+    return best;
+}

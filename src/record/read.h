@@ -1,0 +1,96 @@
+/*
+** read.h - the files of a run, read back strictly.
+**
+** Wrong columns, ragged rows, quotes left open, anything but the numbers and
+** words that belong there: ERR_INPUT with file and line. Rows of cases
+** without a commit mark are left out and counted. Rows are grouped by case,
+** so a look-up walks one case, never the file.
+*/
+#ifndef RECORD_READ_H
+#define RECORD_READ_H
+
+#include "base/csv.h"
+#include "record/record.h"
+
+#define RECORD_MAX (-1)     /* the rank "max" */
+
+struct record_row {
+    int64_t wave;
+    bool cold;
+    int64_t rank;           /* RECORD_MAX or a number */
+    const char *source, *term;
+    bool measured;          /* false: the bytes cell is empty */
+    int64_t bytes;
+    enum record_status status;
+    const char *note;       /* "" when there is none */
+};
+
+struct record_peak {
+    int64_t wave;
+    bool cold;
+    int64_t rank;
+    int64_t allocated, requested, reserved, event;
+    const char *phase, *op, *category;
+    int64_t layer;          /* -1: outside the decoder */
+    int64_t received_pairs, hybridep_bytes;     /* -1: not known */
+};
+
+/* A row of inventory.csv; words as they stand there. */
+struct record_item {
+    int64_t rank, layer, count, bytes, rows;
+    const char *kind, *category, *op;
+    const char *allocated_in, *freed_in, *freed_after;  /* "" none */
+};
+
+struct record_time {
+    int64_t wave, rank, ns;
+    bool cold;
+    const char *what;
+};
+
+/* One committed case: its parameters (shape.wave and tensor are empty) and
+** its rows in the arrays of the set. */
+struct record_found {
+    struct record_case shape;
+    int64_t waves;
+    const struct record_row *row;       int64_t n_row;
+    const struct record_peak *peak;     int64_t n_peak;
+    const struct record_item *item;     int64_t n_item;
+    const struct record_time *time;     int64_t n_time;
+};
+
+struct record_set {
+    char *dir;
+    struct record_found *kase;          /* in the order of cases.csv */
+    int64_t n_case;
+    struct record_check *check;
+    int64_t n_check;
+    int64_t uncommitted;                /* rows left out */
+    bool finished;                      /* by run.json; true without one */
+    /* storage */
+    struct csv_table *table[RECORD_FILES];
+    struct record_row *row;
+    struct record_peak *peak;
+    struct record_item *item;
+    struct record_time *time;
+    int64_t *lists;                     /* the cases' rows by rank */
+};
+
+int record_read(const char *dir, struct record_set **out, struct err *e)
+    MUST_CHECK;
+void record_set_free(struct record_set *s);     /* NULL is fine */
+
+/* The row, or NULL. */
+const struct record_row *record_get(const struct record_found *c,
+                                    int64_t wave, int64_t rank,
+                                    const char *source, const char *term);
+/* Its bytes; false when there is no such row or nothing was measured. */
+bool record_bytes(const struct record_found *c, int64_t wave, int64_t rank,
+                  const char *source, const char *term, int64_t *out);
+const struct record_peak *record_peak_of(const struct record_found *c,
+                                         int64_t wave, int64_t rank);
+/* The most-loaded rank: the first with the highest allocated peak. */
+const struct record_peak *record_peak_max(const struct record_found *c,
+                                          int64_t wave);
+
+#endif
