@@ -17,15 +17,16 @@ struct script { struct mem_event x[N]; uint64_t n; };
 static uint64_t get(struct script *s, enum mem_phase p, int16_t layer,
                     enum category c, const char *op, uint64_t bytes)
 {
-    s->x[s->n] = (struct mem_event){.bytes = bytes, .alloc = s->n,
-        .tag = {(uint8_t)c, (uint8_t)p, layer, op}};
+    s->x[s->n] = (struct mem_event){.bytes = bytes, .op = op,
+        .category = (uint8_t)c, .phase = (uint8_t)p, .layer = layer,
+        .alloc = s->n & (N - 1)};
     return s->n++;
 }
 
 static void put(struct script *s, uint64_t alloc)
 {
     s->x[s->n] = s->x[alloc];
-    s->x[s->n].alloc = alloc;
+    s->x[s->n].alloc = alloc & (N - 1);
     s->x[s->n++].is_free = true;
 }
 
