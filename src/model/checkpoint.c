@@ -193,7 +193,7 @@ static int read_header(const struct shard *f, int64_t n, json_t **out,
 static int read_file(struct checkpoint *c, int64_t index, struct err *e)
 {
     const struct shard *f = &c->file[index];
-    int64_t header, size;
+    int64_t header = 0, size = 0;
     json_t *root = NULL, *value;
     const char *name;
     struct js top;

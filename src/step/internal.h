@@ -146,9 +146,13 @@ static inline struct adapter *adapter_of(struct step *s, enum site site)
 }
 
 int weights_new(struct step *s);        /* baseline: base, LoRA, moments */
-/* The first contents of a parameter, on devices that compute
-** (weights_fill.c). */
+/* The first contents of a parameter, on devices that compute: numbers of the
+** generator (weights_fill.c), or a checkpoint's (weights_load.c; base only).
+** weights_name makes a tensor's full name, layer -1 outside the decoder. */
 void weights_fill(struct step *s, const struct param *p, struct mat x);
+void weights_load(struct step *s, const struct param *p, struct mat x);
+void weights_name(const struct step *s, int64_t layer, const char *tensor,
+                  char *out, size_t cap);
 void workspace_use(struct step *s, enum workspace w);
 /* The gradient tensors of an adapter; allocated at the first call. */
 void adapter_gradients(struct step *s, struct adapter *a);

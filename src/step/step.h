@@ -16,6 +16,7 @@
 #include "comm/comm.h"
 #include "dev/dev.h"
 #include "mem/mem.h"
+#include "model/checkpoint.h"
 #include "model/model.h"
 #include "model/param.h"
 #include "plan/plan.h"
@@ -40,7 +41,8 @@ struct step_config {
     int64_t head_rows;      /* labelled rows on this rank (sizes only) */
     int64_t q_block, k_block;   /* flex blocks: 128, 64 on H200 */
     const struct routing *routing;  /* devices without a router */
-    uint64_t seed;          /* of random weights */
+    uint64_t seed;          /* of random weights and adapters */
+    const struct checkpoint *checkpoint;    /* base weights, or NULL */
     double learning_rate;   /* 0: no optimizer step */
     bool optimizer;         /* hold Adam state (outside the wave) */
 };

@@ -119,7 +119,11 @@ int weights_new(struct step *s)
                                                          : "adapters",
                      rows, cols);
         new_moments(s, p, rows, cols);
-        if (s->rc == ERR_OK && s->k != NULL) weights_fill(s, p, t->m);
+        if (s->rc != ERR_OK || s->k == NULL) continue;
+        if (p->role == PARAM_BASE && s->c.checkpoint != NULL)
+            weights_load(s, p, t->m);
+        else
+            weights_fill(s, p, t->m);
     }
     s->layer = -1;
     param_list_free(&list);

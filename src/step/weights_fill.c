@@ -46,17 +46,16 @@ static struct spread spread_of(const struct step *s, const struct param *p,
     return (struct spread){sqrt(3.0 / (double)fan_in(p, cols)), 0};
 }
 
-/* The full name, as in a checkpoint. */
-static void full_name(const struct step *s, const struct param *p, char *out,
-                      size_t cap)
+void weights_name(const struct step *s, int64_t layer, const char *tensor,
+                  char *out, size_t cap)
 {
-    if (p->layer >= 0)
+    if (layer >= 0)
         snprintf(out, cap, "%slayers.%lld.%s", s->m->prefix,
-                 (long long)p->layer, p->tensor);
-    else if (strcmp(p->tensor, "lm_head.weight") == 0)
-        snprintf(out, cap, "%s", p->tensor);
+                 (long long)layer, tensor);
+    else if (strcmp(tensor, "lm_head.weight") == 0)
+        snprintf(out, cap, "%s", tensor);
     else
-        snprintf(out, cap, "%s%s", s->m->prefix, p->tensor);
+        snprintf(out, cap, "%s%s", s->m->prefix, tensor);
 }
 
 void weights_fill(struct step *s, const struct param *p, struct mat x)
@@ -67,7 +66,7 @@ void weights_fill(struct step *s, const struct param *p, struct mat x)
 
     if (is_routed(p) && s->c.ep > 1)
         first = (uint64_t)(s->c.rank * p->count);
-    full_name(s, p, name, sizeof name);
+    weights_name(s, p->layer, p->tensor, name, sizeof name);
     RUN(s, random, .x = x, .seed = s->c.seed, .stream = random_stream(name),
         .first = first, .scale = z.scale, .offset = z.offset);
 }

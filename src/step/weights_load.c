@@ -1,0 +1,206 @@
+/*
+** weights_load.c - base weights from a checkpoint: every parameter of the
+** list finds its tensor by name, checks its shape, and is copied in blocks.
+**
+** Checkpoints of some families pack tensors otherwise (param.h, enum
+** param_pack): GDN projections fused by key head, experts one by one. A
+** parameter is therefore a list of runs of elements, read one after another.
+*/
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "step/internal.h"
+
+#define BLOCK 65536     /* elements converted at a time */
+
+struct loader {
+    struct step *s;
+    const struct param *p;
+    struct mat x;           /* where the parameter lives */
+    int64_t done;           /* elements written so far */
+    double *numbers;        /* [BLOCK] */
+    unsigned char *raw;     /* [BLOCK * 8] in the device's type */
+};
+
+/* ---- conversion ------------------------------------------------------------------ */
+
+/* Round to nearest, ties to even; NaN stays NaN. */
+static uint16_t to_bf16(double v)
+{
+    float f = (float)v;
+    uint32_t w;
+
+    memcpy(&w, &f, 4);
+    if ((w & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(w >> 16 | 64);
+    w += 0x7FFFu + (w >> 16 & 1);
+    return (uint16_t)(w >> 16);
+}
+
+static void convert(unsigned char *raw, enum dtype t, const double *v,
+                    int64_t n)
+{
+    int64_t i;
+
+    for (i = 0; i < n; i++) {
+        if (t == DT_F64) {
+            memcpy(raw + 8 * i, &v[i], 8);
+        } else if (t == DT_F32) {
+            float f = (float)v[i];
+            memcpy(raw + 4 * i, &f, 4);
+        } else {
+            uint16_t h = to_bf16(v[i]);
+            memcpy(raw + 2 * i, &h, 2);
+        }
+    }
+}
+
+/* Elements [first, first + n) of t follow what was written so far. */
+static void take(struct loader *l, const struct checkpoint_tensor *t,
+                 int64_t first, int64_t n)
+{
+    struct step *s = l->s;
+    int64_t width = dtype_bytes(l->x.t);
+
+    while (n > 0 && s->rc == ERR_OK) {
+        int64_t part = num_min(n, BLOCK);
+        char *to = (char *)l->x.p + l->done * width;
+
+        s->rc = checkpoint_read(s->c.checkpoint, t, first, part, l->numbers,
+                                s->e);
+        if (s->rc != ERR_OK) return;
+        convert(l->raw, l->x.t, l->numbers, part);
+        s->rc = s->dev->ops->upload(s->dev, to, l->raw,
+                                    (size_t)(part * width), s->e);
+        l->done += part;
+        first += part;
+        n -= part;
+    }
+}
+
+/* ---- names -------------------------------------------------------------------------- */
+
+static const struct checkpoint_tensor *find(struct loader *l,
+                                            const char *tensor,
+                                            const int64_t *dim, int64_t n_dim)
+{
+    const struct checkpoint_tensor *t = NULL;
+    struct step *s = l->s;
+    char name[256];
+
+    if (s->rc != ERR_OK) return NULL;
+    weights_name(s, l->p->layer, tensor, name, sizeof name);
+    s->rc = checkpoint_find(s->c.checkpoint, name, dim, n_dim, &t, s->e);
+    return t;
+}
+
+static int64_t used_dims(const int64_t *dim)
+{
+    int64_t n = 4;
+
+    while (n > 1 && dim[n - 1] == 1) n--;
+    return n;
+}
+
+/* ---- the ways a parameter is packed ---------------------------------------------------- */
+
+/* Under its own name; routed experts hold all experts, of which this rank
+** takes its own. */
+static void load_plain(struct loader *l)
+{
+    const struct param *p = l->p;
+    int64_t dim[4], rank = 0;
+    const struct checkpoint_tensor *t;
+
+    memcpy(dim, p->dim, sizeof dim);
+    if (p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN) {
+        dim[0] = l->s->m->experts;
+        rank = l->s->c.ep > 1 ? l->s->c.rank : 0;
+    }
+    t = find(l, p->tensor, dim, used_dims(dim));
+    if (t != NULL) take(l, t, rank * p->count, p->count);
+}
+
+/* One expert's matrix, stored on its own as [rows, cols]. */
+static void load_expert(struct loader *l, int64_t expert, const char *which,
+                        int64_t rows, int64_t cols)
+{
+    int64_t dim[2] = {rows, cols};
+    const struct checkpoint_tensor *t;
+    char name[96];
+
+    snprintf(name, sizeof name, "mlp.experts.%lld.%s_proj.weight",
+             (long long)expert, which);
+    t = find(l, name, dim, 2);
+    if (t != NULL) take(l, t, 0, rows * cols);
+}
+
+static void load_each_expert(struct loader *l)
+{
+    const struct model *m = l->s->m;
+    int64_t el = l->s->local_experts, i;
+    int64_t first = l->s->c.ep > 1 ? l->s->c.rank * el : 0;
+
+    for (i = first; i < first + el && l->s->rc == ERR_OK; i++) {
+        if (l->p->site == SITE_EXPERT_DOWN) {
+            load_expert(l, i, "down", m->hidden, m->expert_ffn);
+        } else {
+            load_expert(l, i, "gate", m->expert_ffn, m->hidden);
+            load_expert(l, i, "up", m->expert_ffn, m->hidden);
+        }
+    }
+}
+
+/* Rows [first, first + n) of every key head's group of group rows. */
+static void take_groups(struct loader *l, const struct checkpoint_tensor *t,
+                        int64_t group, int64_t first, int64_t n)
+{
+    int64_t h = l->s->m->hidden, j;
+
+    for (j = 0; t != NULL && j < l->s->m->k_heads; j++)
+        take(l, t, (j * group + first) * h, n * h);
+}
+
+/* qkvz: per key head q | k | v of its value heads | z of them; ba: b | a. */
+static void load_fused(struct loader *l)
+{
+    const struct model *m = l->s->m;
+    const struct param *p = l->p;
+    int64_t rep = m->v_heads / m->k_heads, value = rep * m->v_dim;
+    bool ba = p->pack == PACK_BA;
+    int64_t group = ba ? 2 * rep : 2 * m->k_dim + 2 * value;
+    int64_t dim[2] = {m->k_heads * group, m->hidden};
+    const struct checkpoint_tensor *t;
+
+    t = find(l, param_fused_name(p->pack), dim, 2);
+    if (ba) {
+        bool b = strstr(p->tensor, "in_proj_b") != NULL;
+        take_groups(l, t, group, b ? 0 : rep, rep);
+    } else if (p->site == SITE_GDN_Z) {
+        take_groups(l, t, group, 2 * m->k_dim + value, value);
+    } else {
+        take_groups(l, t, group, 0, m->k_dim);
+        take_groups(l, t, group, m->k_dim, m->k_dim);
+        take_groups(l, t, group, 2 * m->k_dim, value);
+    }
+}
+
+void weights_load(struct step *s, const struct param *p, struct mat x)
+{
+    struct loader l = {s, p, x, 0, NULL, NULL};
+
+    l.numbers = malloc(BLOCK * sizeof *l.numbers);
+    l.raw = malloc(BLOCK * 8);
+    if (l.numbers == NULL || l.raw == NULL) s->rc = err_nomem(s->e);
+    if (s->rc == ERR_OK) {
+        if (p->pack == PACK_NONE) load_plain(&l);
+        else if (p->pack == PACK_EACH_EXPERT) load_each_expert(&l);
+        else load_fused(&l);
+    }
+    if (s->rc == ERR_OK && l.done != p->count)
+        s->rc = err_set(s->e, ERR_RUN, "%s: loaded %lld of %lld elements",
+                        p->tensor, (long long)l.done, (long long)p->count);
+    free(l.numbers);
+    free(l.raw);
+}
