@@ -97,7 +97,7 @@ struct k_group_gemm {
 
 /* out[t] = table[ids[t]]; ids are i32. */
 struct k_embed { struct mat out, table; const int32_t *ids; };
-/* out = the rows of x in these ranges, back to back. */
+/* out = the rows of x in these ranges, back to back. x may be strided. */
 struct k_gather { struct mat out, x; const struct range *r; int64_t n; };
 /* The inverse: rows of x go to the ranges of out, whose other rows are left
 ** alone; add: they add there, in the order of the ranges. */

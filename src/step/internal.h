@@ -115,10 +115,20 @@ struct step {
     /* current place, for tags */
     enum mem_phase phase;
     int64_t layer, wave;
+    int64_t adam_step;          /* taken so far */
 
-    /* inputs of the wave, i32 and f32 device arrays */
-    struct tensor ids, positions[LAYER_KINDS], target, loss_weight;
+    /* Inputs of the wave on attention rows, for as long as it runs: i32 ids
+    ** and positions [rows]; of the labelled rows i32 target and f32
+    ** loss_weight; f64 loss [1]. */
+    struct tensor ids, positions, target, loss_weight, loss;
     const struct step_data *data;
+    struct range *label;        /* labelled attention rows; computing only */
+    int64_t n_label;
+    struct range *label_part;   /* [n_label] those of one chunk */
+
+    /* Boundaries of the wave [layers + 1]; the last is the head's input. */
+    struct tensor *boundary;
+    struct executor *exec;      /* executor.h */
 
     /* dispatch buffers outside the allocator, grow only (dispatch.c) */
     uint64_t hybridep_addr, hybridep_bytes;
@@ -185,7 +195,19 @@ struct tensor linear_backward(struct step *s, enum category c, const char *op,
                               const struct projection *p, int n,
                               struct tensor *h);
 
-/* ---- layout conversion (rows.c) ---------------------------------------------------- */
+/* ---- layout conversion and exchanges (rows.c) ---------------------------------------- */
+
+/* One collective exchange of all ranks: send[r] goes to rank r. Nothing on
+** devices that compute nothing. what names it in errors. */
+void step_exchange(struct step *s, const char *what,
+                   const struct comm_part *send,
+                   const struct comm_part *recv);
+/* Rows first[r] to first[r + 1] of a packed matrix for every rank r, as the
+** parts of an exchange; parts [cp]. */
+void step_parts(const struct step *s, struct mat m, const int64_t *first,
+                struct comm_part *parts);
+/* Copies host data to the device; bytes of 0 and dry devices do nothing. */
+void step_upload(struct step *s, struct mat dst, const void *src);
 
 /* Rows of x from the layout it is in to the other one: [rows of the target
 ** layout, cols]. Send and receive buffers hold all rows, own ones too. The
@@ -226,8 +248,7 @@ struct attention_saved {
     struct tensor q_rot, k_rot;
     struct tensor out, gated;
     struct tensor h[PROJECTIONS], h_out;
-    struct executor_saved *exec;    /* stage records; executor.c */
-};
+};  /* and the executor's stage records, one layer's at a time, in s->exec */
 
 struct gdn_saved {
     struct tensor m;            /* q|k|v before the convolution */
@@ -297,6 +318,36 @@ struct tensor shared_forward(struct step *s, struct mat n,
                              struct mlp_saved *v, bool save);
 struct tensor shared_backward(struct step *s, struct mlp_saved *v,
                               struct mat n, struct mat dy);
+
+/* ---- layers and head (layer.c, head.c) ----------------------------------------------- */
+
+/* What a recomputed layer keeps, beside its boundary. */
+struct layer_saved {
+    struct tensor entry;        /* GDN rows at an island's entry, else empty */
+    struct tensor n1, n1_rstd, x1, n2, n2_rstd;
+    struct attention_saved attention;
+    struct gdn_saved gdn;
+    struct mlp_saved mlp;
+    struct tensor y;            /* the recomputed output */
+};
+
+/* The current layer on its boundary x: the next boundary, or the head's
+** input after the last layer. Nothing is kept. */
+struct tensor layer_forward(struct step *s, struct mat x);
+/* The same, keeping what the backward needs. */
+void layer_recompute(struct step *s, struct mat x, struct layer_saved *l);
+/* Gradient of x from the gradient of the output; frees what l holds and dy
+** when done with them. */
+struct tensor layer_backward(struct step *s, struct mat x,
+                             struct layer_saved *l, struct tensor *dy);
+
+/* The wave's inputs (inputs.c). */
+void inputs_make(struct step *s);
+void inputs_free(struct step *s);
+
+/* Final norm, logits and loss of the labelled rows in chunks, and back: the
+** gradient of x, which is freed. Loss is added to s->loss. */
+struct tensor head_run(struct step *s, struct tensor *x);
 
 /* How many states a rank holds, and which crosses where (gdn_flow.c). */
 int gdn_flow_new(struct step *s);

@@ -1,0 +1,217 @@
+/* step.c - a rank's step: what it accepts, its life: see step.h */
+#include <stdlib.h>
+
+#include "base/num.h"
+#include "step/executor.h"
+
+/* No tensor may come near 2^64 bytes, nor all of a rank's together. */
+#define MAX_BYTES ((int64_t)1 << 55)
+#define MAX_BLOCK 65536
+#define MAX_LORA_RANK 65536
+
+#define BAD(...) err_set(e, ERR_INPUT, __VA_ARGS__)
+
+static int check_parallel(const struct step_config *c, struct err *e)
+{
+    int64_t cp = c->plan->cp, experts = c->model->experts;
+
+    if (cp < 1 || cp > PLAN_MAX_RANKS)
+        return BAD("cp: %lld is not from 1 to %d", (long long)cp,
+                   PLAN_MAX_RANKS);
+    if (c->rank < 0 || c->rank >= cp)
+        return BAD("rank: %lld is not from 0 to %lld", (long long)c->rank,
+                   (long long)cp - 1);
+    if (c->ep != 1 && c->ep != cp)
+        return BAD("ep: %lld is neither 1 nor cp, which is %lld",
+                   (long long)c->ep, (long long)cp);
+    if (c->ep > 1 && experts % c->ep != 0)
+        return BAD("ep: %lld does not divide the %lld experts (num_experts)",
+                   (long long)c->ep, (long long)experts);
+    return ERR_OK;
+}
+
+static int check_range(const char *key, int64_t v, int64_t lo, int64_t hi,
+                       struct err *e)
+{
+    if (v >= lo && v <= hi) return ERR_OK;
+    return BAD("%s: %lld is not from %lld to %lld", key, (long long)v,
+               (long long)lo, (long long)hi);
+}
+
+static int check_numbers(const struct step_config *c, struct err *e)
+{
+    int64_t rows = c->plan->rank[c->rank].attention_rows;
+    int rc = check_range("layers", c->model->layers, 1, INT16_MAX, e);
+
+    if (rc == ERR_OK)
+        rc = check_range("lora_rank", c->lora_rank, 0, MAX_LORA_RANK, e);
+    if (rc == ERR_OK)
+        rc = check_range("q_block", c->q_block, 1, MAX_BLOCK, e);
+    if (rc == ERR_OK)
+        rc = check_range("k_block", c->k_block, 1, MAX_BLOCK, e);
+    if (rc == ERR_OK) rc = check_range("head_rows", c->head_rows, 0, rows, e);
+    return rc;
+}
+
+/* Elements per row of all tensors that a layer may hold beside each other,
+** generously: a bound for overflow checks and nothing else. */
+static int64_t row_elements(const struct model *m, int64_t lora_rank)
+{
+    int64_t ffn = num_sadd(num_sadd(m->expert_ffn, m->ffn), m->shared_ffn);
+    int64_t mlp = num_sadd(num_smul(8, num_sadd(ffn, m->hidden)), lora_rank);
+    int64_t q = num_smul(num_sadd(m->q_heads, m->kv_heads), m->head_dim);
+    int64_t gdn = num_smul(num_sadd(m->v_heads, m->k_heads),
+                           num_sadd(num_sadd(m->k_dim, m->v_dim), 64));
+    int64_t state = num_smul(m->v_heads, num_smul(m->k_dim, m->v_dim));
+    int64_t sum = num_smul(num_sadd(num_max(m->top_k, 1), 1), mlp);
+
+    sum = num_sadd(sum, num_smul(16, num_sadd(q, num_sadd(gdn, m->hidden))));
+    sum = num_sadd(sum, num_sadd(state, m->experts));
+    return num_sadd(sum, num_smul(m->layers, m->hidden));
+}
+
+static int check_rows(const struct step_config *c, struct err *e)
+{
+    int64_t r, total[LAYER_KINDS] = {0, 0};
+    int64_t bytes = num_smul(8, row_elements(c->model, c->lora_rank));
+    static const char *const key[LAYER_KINDS] = {"attention_rows",
+                                                 "gdn_rows"};
+    int k;
+
+    for (r = 0; r < c->plan->cp; r++) {
+        const struct rank_plan *rp = &c->plan->rank[r];
+
+        if (rp->attention_rows < 0 || rp->gdn_rows < 0)
+            return BAD("%s: rank %lld has a negative number of rows",
+                       key[rp->attention_rows < 0 ? LAYER_ATTENTION
+                                                  : LAYER_GDN],
+                       (long long)r);
+        total[LAYER_ATTENTION] = num_sadd(total[LAYER_ATTENTION],
+                                          rp->attention_rows);
+        total[LAYER_GDN] = num_sadd(total[LAYER_GDN], rp->gdn_rows);
+    }
+    for (k = 0; k < LAYER_KINDS; k++)
+        if (num_smul(total[k], bytes) > MAX_BYTES)
+            return BAD("%s: %lld rows of this model overflow 64-bit sizes "
+                       "(use fewer rows)", key[k], (long long)total[k]);
+    return ERR_OK;
+}
+
+static int check_stages(const struct step_config *c, struct err *e)
+{
+    const struct rank_plan *rp = &c->plan->rank[c->rank];
+    int64_t i;
+
+    for (i = 0; i < rp->n_stage; i++) {
+        const struct stage *st = &rp->stage[i];
+
+        if (st->q < 0 || st->k < 0 || st->q_len < st->q ||
+            st->k_len < st->k || st->q > rp->attention_rows)
+            return BAD("stages: stage %lld of rank %lld has q %lld of q_len "
+                       "%lld, k %lld of k_len %lld (rows must fit their "
+                       "lengths, and q the rank's rows)", (long long)i,
+                       (long long)c->rank, (long long)st->q,
+                       (long long)st->q_len, (long long)st->k,
+                       (long long)st->k_len);
+        if ((st->q_full && st->q != rp->attention_rows) ||
+            (st->k_full && (!st->local || st->k != rp->attention_rows)))
+            return BAD("stages: stage %lld of rank %lld is called full and "
+                       "is not", (long long)i, (long long)c->rank);
+        if (num_smul(num_max(st->q_len, st->k_len), 8 * model_q(c->model)) >
+            MAX_BYTES)
+            return BAD("stages: stage %lld of rank %lld: %lld rows overflow "
+                       "64-bit sizes (use fewer rows)", (long long)i,
+                       (long long)c->rank,
+                       (long long)num_max(st->q_len, st->k_len));
+    }
+    return ERR_OK;
+}
+
+static int check_device(const struct step_config *c, const struct dev *d,
+                        const struct comm *comm, struct err *e)
+{
+    if (d->k == NULL) {
+        if (c->model->experts == 0 || c->routing != NULL) return ERR_OK;
+        return BAD("routing: device %s has no router, so the scenario must "
+                   "state it", d->ops->name);
+    }
+    if (!c->plan->exact)
+        return BAD("batch: a recorded layout holds sizes only, and device %s "
+                   "computes (use tokens, or --device dry)", d->ops->name);
+    if (c->plan->cp > 1 && (comm == NULL || comm->size != c->plan->cp))
+        return BAD("cp: %lld ranks need a communicator of that size",
+                   (long long)c->plan->cp);
+    return ERR_OK;
+}
+
+static int check_config(const struct step_config *c, const struct dev *d,
+                        const struct comm *comm, struct err *e)
+{
+    int rc = check_parallel(c, e);
+
+    if (rc == ERR_OK) rc = check_numbers(c, e);
+    if (rc == ERR_OK) rc = check_rows(c, e);
+    if (rc == ERR_OK) rc = check_stages(c, e);
+    if (rc == ERR_OK) rc = check_device(c, d, comm, e);
+    return rc;
+}
+
+static int tables_new(struct step *s)
+{
+    size_t n = (size_t)s->m->layers;
+
+    s->lw = calloc(n, sizeof *s->lw);
+    s->boundary = calloc(n + 1, sizeof *s->boundary);
+    if (s->lw == NULL || s->boundary == NULL)
+        return err_nomem(s->e);
+    return ERR_OK;
+}
+
+int step_new(const struct step_config *c, struct dev *d, struct mem *m,
+             struct comm *comm, struct step **out, struct err *e)
+{
+    struct step *s;
+    int rc = check_config(c, d, comm, e);
+
+    if (rc != ERR_OK) return rc;
+    s = calloc(1, sizeof *s);
+    if (s == NULL) return err_nomem(e);
+    s->c = *c;
+    s->m = c->model;
+    s->rp = &c->plan->rank[c->rank];
+    s->dev = d;
+    s->k = d->k;
+    s->mem = m;
+    s->cp = c->plan->cp;
+    s->comm = d->k != NULL && s->cp > 1 ? comm : NULL;
+    s->local_experts = s->m->experts / c->ep;
+    s->lora_pad = num_max(8, c->lora_rank);
+    if (c->lora_rank > 0) s->lora_scale = c->lora_alpha / (double)c->lora_rank;
+    s->layer = -1;
+    s->e = e;
+    s->rc = tables_new(s);
+    if (s->rc == ERR_OK) s->rc = executor_new(s);
+    if (s->rc == ERR_OK) s->rc = gdn_flow_new(s);
+    if (s->rc == ERR_OK) s->rc = moe_route_new(s);
+    if (s->rc == ERR_OK) s->rc = weights_new(s);
+    rc = s->rc;
+    if (rc != ERR_OK)
+        step_free(s);
+    else
+        *out = s;
+    return rc;
+}
+
+void step_free(struct step *s)
+{
+    if (s == NULL) return;
+    executor_free(s->exec);
+    gdn_flow_free(s->flow);
+    moe_route_free(s);
+    dispatch_free(s);
+    free(s->label);
+    free(s->label_part);
+    free(s->lw);
+    free(s->boundary);
+    free(s);
+}

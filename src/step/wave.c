@@ -1,0 +1,107 @@
+/*
+** wave.c - one wave: embedding, layers forward, head, layers recomputed and
+** backward from the last to the first, gradients summed over ranks.
+*/
+#include "step/internal.h"
+
+static void forward(struct step *s)
+{
+    int64_t l;
+
+    s->phase = PHASE_FORWARD;
+    s->layer = -1;
+    s->boundary[0] = ten_act(s, CAT_BOUNDARIES, "embedding",
+                             s->rp->attention_rows, s->m->hidden);
+    RUN(s, embed, .out = s->boundary[0].m, .table = s->embedding.m,
+        .ids = s->ids.m.p);
+    for (l = 0; l < s->m->layers && s->rc == ERR_OK; l++) {
+        s->layer = l;
+        s->boundary[l + 1] = layer_forward(s, s->boundary[l].m);
+    }
+    s->layer = -1;
+}
+
+static struct tensor head(struct step *s)
+{
+    s->phase = PHASE_HEAD;
+    return head_run(s, &s->boundary[s->m->layers]);
+}
+
+static void backward(struct step *s, struct tensor dy)
+{
+    struct layer_saved saved;
+    int64_t l;
+
+    for (l = s->m->layers - 1; l >= 0 && s->rc == ERR_OK; l--) {
+        struct tensor *x = &s->boundary[l];
+
+        saved = (struct layer_saved){.y = {NULL, {0}}};
+        s->layer = l;
+        s->phase = PHASE_RECOMPUTE;
+        layer_recompute(s, x->m, &saved);
+        s->phase = PHASE_BACKWARD;
+        dy = layer_backward(s, x->m, &saved, &dy);
+        ten_free(s, x);
+    }
+    s->layer = -1;
+    ten_free(s, &dy);
+}
+
+/* Sums over ranks, the optimizer's step, the loss on the host. */
+static void finish(struct step *s, double *loss)
+{
+    s->phase = PHASE_OPTIMIZER;
+    adapters_reduce(s);
+    if (s->comm != NULL && s->rc == ERR_OK)
+        s->rc = s->comm->ops->all_reduce(s->comm, s->dev, "loss", s->loss.m,
+                                         s->e);
+    if (s->k != NULL && s->rc == ERR_OK)
+        s->rc = s->dev->ops->download(s->dev, loss, s->loss.m.p,
+                                      sizeof *loss, s->e);
+    if (s->c.learning_rate > 0) adapters_update(s, ++s->adam_step);
+}
+
+static void wave_result(struct step *s, struct step_result *out)
+{
+    int64_t l;
+
+    mem_peak(s->mem, &out->peak);
+    out->received = s->received;
+    for (l = 0; l < s->m->layers; l++)
+        if (s->received[l] > out->received_max)
+            out->received_max = s->received[l];
+    out->records_bytes = s->records_bytes;
+    out->hybridep_bytes = s->hybridep_bytes;
+}
+
+static int check_data(const struct step *s, const struct step_data *data,
+                      struct err *e)
+{
+    if (s->k == NULL || data != NULL) return ERR_OK;
+    return err_set(e, ERR_INPUT, "batch: a device that computes needs tokens "
+                   "(use --device dry for sizes alone)");
+}
+
+int step_wave(struct step *s, int64_t wave, const struct step_data *data,
+              struct step_result *out, struct err *e)
+{
+    *out = (struct step_result){0};
+    s->e = e;
+    s->rc = check_data(s, data, e);
+    s->wave = wave;
+    s->data = data;
+    s->phase = PHASE_FORWARD;
+    mem_mark_peak(s->mem);
+    adapters_zero(s);
+    inputs_make(s);
+    if (s->rc == ERR_OK) forward(s);
+    if (s->rc == ERR_OK) backward(s, head(s));
+    if (s->rc == ERR_OK) finish(s, &out->loss);
+    if (s->rc != ERR_OK && s->comm != NULL)
+        s->comm->ops->abort(s->comm, e != NULL ? e->text : "failed");
+    if (s->rc != ERR_OK) return s->rc;
+    inputs_free(s);
+    s->phase = PHASE_NONE;
+    wave_result(s, out);
+    return ERR_OK;
+}
