@@ -1,12 +1,13 @@
 /*
 ** inputs.c - what a wave is given: ids, positions and labels of a rank's
-** rows. On dry only their sizes count.
+** attention rows. On dry only their sizes count.
 */
 #include <stdlib.h>
 
 #include "step/internal.h"
 
-/* Host copies of the inputs of a rank's rows, on computing devices. */
+/* Host copies of a rank's rows, on devices that compute. Targets and weights
+** are moved to the front of their arrays for the labelled rows. */
 struct host_rows {
     int32_t *ids, *position, *target;
     float *weight;
@@ -39,8 +40,41 @@ static int host_new(struct step *s, struct host_rows *h)
     return ERR_OK;
 }
 
-/* Adds local row to the labelled ranges. */
-static void label_add(struct step *s, int64_t row)
+static void host_gather(struct step *s, const struct host_rows *h)
+{
+    const struct plan *p = s->c.plan;
+    int64_t rank = s->c.rank;
+
+    plan_positions(p, rank, LAYER_ATTENTION, h->position);
+    plan_gather(p, rank, LAYER_ATTENTION, s->data->ids, sizeof *h->ids,
+                h->ids);
+    plan_gather(p, rank, LAYER_ATTENTION, s->data->target, sizeof *h->target,
+                h->target);
+    plan_gather(p, rank, LAYER_ATTENTION, s->data->weight, sizeof *h->weight,
+                h->weight);
+}
+
+static int check_row(const struct step *s, const struct host_rows *h,
+                     int64_t row)
+{
+    int64_t vocab = s->m->vocab;
+
+    if (h->ids[row] < 0 || h->ids[row] >= vocab || h->target[row] >= vocab)
+        return err_set(s->e, ERR_INPUT, "tokens: row %lld of rank %lld has "
+                       "id %d and target %d, the vocabulary holds %lld (use "
+                       "the model's tokenizer)", (long long)row,
+                       (long long)s->c.rank, (int)h->ids[row],
+                       (int)h->target[row], (long long)vocab);
+    if (h->position[row] >= s->m->max_positions)
+        return err_set(s->e, ERR_INPUT, "max_position_embeddings: row %lld "
+                       "of rank %lld has position %d, the model knows %lld "
+                       "(use shorter sequences)", (long long)row,
+                       (long long)s->c.rank, (int)h->position[row],
+                       (long long)s->m->max_positions);
+    return ERR_OK;
+}
+
+static void add_label(struct step *s, int64_t row)
 {
     struct range *last = s->label + s->n_label - 1;
 
@@ -50,61 +84,25 @@ static void label_add(struct step *s, int64_t row)
         s->label[s->n_label++] = (struct range){row, 1};
 }
 
-/* The segment that holds a packed row, searched from segment *at on: rows
-** come in ascending runs. */
-static const struct segment *segment_at(const struct batch *b, int64_t row,
-                                        int64_t *at)
-{
-    if (*at >= b->n_seg || b->seg[*at].start > row) *at = 0;
-    while (row >= b->seg[*at].start + b->seg[*at].tokens) ++*at;
-    return &b->seg[*at];
-}
-
-/* One packed row as local row i; labels counts the labelled ones. */
-static int host_row(struct step *s, struct host_rows *h, int64_t i,
-                    int64_t row, int64_t *at, int64_t *labels)
-{
-    const struct step_data *d = s->data;
-    const struct segment *seg = segment_at(s->c.plan->batch, row, at);
-    int64_t pos = seg->position + row - seg->start;
-
-    if (d->ids[row] < 0 || d->ids[row] >= s->m->vocab ||
-        d->target[row] >= s->m->vocab)
-        return err_set(s->e, ERR_INPUT, "token %lld: id %d or target %d is "
-                       "outside the vocabulary of %lld (use the model's "
-                       "tokenizer)", (long long)row, (int)d->ids[row],
-                       (int)d->target[row], (long long)s->m->vocab);
-    if (pos >= s->m->max_positions)
-        return err_set(s->e, ERR_INPUT, "token %lld: position %lld is beyond "
-                       "max_position_embeddings %lld (use shorter sequences)",
-                       (long long)row, (long long)pos,
-                       (long long)s->m->max_positions);
-    h->ids[i] = d->ids[row];
-    h->position[i] = (int32_t)pos;
-    if (d->target[row] < 0) return ERR_OK;
-    h->target[*labels] = d->target[row];
-    h->weight[(*labels)++] = d->weight[row];
-    label_add(s, i);
-    return ERR_OK;
-}
-
 static int host_fill(struct step *s, struct host_rows *h)
 {
-    const struct rank_plan *rp = s->rp;
-    int64_t i, j, local = 0, labels = 0, at = 0;
+    int64_t row, n = 0;
 
-    for (i = 0; i < rp->n_attention; i++)
-        for (j = 0; j < rp->attention[i].len; j++) {
-            int rc = host_row(s, h, local++, rp->attention[i].start + j, &at,
-                              &labels);
-            if (rc != ERR_OK) return rc;
-        }
-    if (labels != s->c.head_rows)
-        return err_set(s->e, ERR_INPUT, "head_rows: rank %lld is given %lld "
-                       "labelled rows, its tokens have %lld",
-                       (long long)s->c.rank, (long long)s->c.head_rows,
-                       (long long)labels);
-    return ERR_OK;
+    host_gather(s, h);
+    for (row = 0; row < s->rp->attention_rows; row++) {
+        int rc = check_row(s, h, row);
+
+        if (rc != ERR_OK) return rc;
+        if (h->target[row] < 0) continue;
+        h->target[n] = h->target[row];
+        h->weight[n++] = h->weight[row];
+        add_label(s, row);
+    }
+    if (n == s->c.head_rows) return ERR_OK;
+    return err_set(s->e, ERR_INPUT, "head_rows: rank %lld is said to have "
+                   "%lld labelled rows, its tokens have %lld",
+                   (long long)s->c.rank, (long long)s->c.head_rows,
+                   (long long)n);
 }
 
 static void inputs_new(struct step *s, const struct host_rows *h)
