@@ -110,8 +110,8 @@ void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
 
 void mem_count_split(struct mem *m, int pool, int64_t n, int64_t bytes)
 {
-    stat_change(m, MEM_INACTIVE_SPLIT, pool, n);
-    stat_change(m, MEM_INACTIVE_SPLIT_BYTES, pool, bytes);
+    if (n != 0) stat_change(m, MEM_INACTIVE_SPLIT, pool, n);
+    if (bytes != 0) stat_change(m, MEM_INACTIVE_SPLIT_BYTES, pool, bytes);
 }
 
 /* ---- reading ------------------------------------------------------------ */

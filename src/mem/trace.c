@@ -46,22 +46,24 @@ bool mem_trace_reserve(struct mem *m)
     return ok;
 }
 
-void mem_trace_alloc(struct mem *m, struct mem_block *b)
+static void put(struct mem *m, const struct mem_block *b, unsigned is_free)
 {
-    b->u.live.event = (uint32_t)m->events;
     m->trace[m->events] = (struct mem_event){
         .addr = b->addr, .bytes = b->u.live.requested, .op = b->u.live.op,
         .category = b->category, .phase = b->phase, .layer = b->layer,
-        .is_free = 0, .alloc = b->u.live.event & 0x7fffffffu,
+        .is_free = is_free & 1u, .alloc = b->u.live.event & 0x7fffffffu,
     };
+}
+
+void mem_trace_alloc(struct mem *m, struct mem_block *b)
+{
+    b->u.live.event = (uint32_t)m->events;
+    put(m, b, 0);
 }
 
 void mem_trace_free(struct mem *m, const struct mem_block *b)
 {
-    struct mem_event *v = &m->trace[m->events];
-
-    *v = m->trace[b->u.live.event];
-    v->is_free = 1;
+    put(m, b, 1);
 }
 
 void mem_trace_segment(struct mem *m, uint64_t addr, uint64_t bytes,

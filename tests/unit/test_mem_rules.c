@@ -407,6 +407,31 @@ static void test_oversize_goes_back_first(void **state)
     rig_close(&r);
 }
 
+/* Segments go back from the largest down, no further than needed. */
+static void test_oversize_stops_at_the_sum(void **state)
+{
+    const struct mem_config c = {.max_split_bytes = 20 * MIB,
+                                 .limit_bytes = 200 * MIB};
+    struct mem_block *b[3];
+    struct mem_stats s;
+    struct rig r;
+
+    (void)state;
+    rig_open(&r, &c, 0);
+    b[0] = get(&r, 40 * MIB);
+    b[1] = get(&r, 100 * MIB);
+    b[2] = get(&r, 60 * MIB);
+    for (int i = 0; i < 3; i++) mem_release(r.m, b[i]);
+    (void)get(&r, 160 * MIB);
+    assert_int_equal(r.n_put, 2);
+    assert_int_equal(r.put[0], BASE + 40 * MIB);
+    assert_int_equal(r.put[1], BASE + 140 * MIB);
+    mem_stats(r.m, &s);
+    assert_int_equal(s.reserved, 200 * MIB);
+    assert_int_equal(s.retries, 0);
+    rig_close(&r);
+}
+
 /* ---- out of memory ------------------------------------------------------- */
 
 static void test_oom_message(void **state)
@@ -543,6 +568,7 @@ int main(void)
         cmocka_unit_test(test_empty_cache_order),
         cmocka_unit_test(test_retry_gives_back),
         cmocka_unit_test(test_oversize_goes_back_first),
+        cmocka_unit_test(test_oversize_stops_at_the_sum),
         cmocka_unit_test(test_oom_message),
         cmocka_unit_test(test_oom_of_the_source),
         cmocka_unit_test(test_one_eib),
