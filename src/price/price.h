@@ -1,6 +1,16 @@
 /*
 ** price.h - estimates of a wave's peak from frozen facts: pure functions of
 ** integers. Nothing here sees a trace, a device or a step (pricing.md).
+**
+** busiest-rank prices every rank as if it held the most rows that any rank
+** holds, with one mixer width. per-rank prices each context-parallel rank on
+** its own rows in each layer's layout and takes the largest. Both add up
+**
+**   raw = outputs + boundaries + input gradient
+**         + max(workspace + adapter gradients, head stage)
+**         + cold transient + HybridEP growth
+**
+** of requested bytes; admitted is raw with a margin of a tenth.
 */
 #ifndef PRICE_PRICE_H
 #define PRICE_PRICE_H
@@ -13,75 +23,155 @@
 #include "model/model.h"
 #include "plan/plan.h"
 
+/* Bounds on facts. Rows near 2^40 are more than any device holds, and sums
+** of what they cost would leave 64 bits. */
 #define PRICE_MAX_RANKS 64
+#define PRICE_MAX_GROUPS 1024
+#define PRICE_MAX_STAGES 4096       /* of one rank */
+#define PRICE_MAX_ROWS ((int64_t)1 << 36)
+#define PRICE_MAX_BYTES ((int64_t)1 << 53)
 
-/* Facts of one group of a wave, all arrays [cp]. */
+/* The slot whose groups run the base model: nothing trains, so no gradient
+** is pending there, but its boundaries count. */
+#define PRICE_BASE_SLOT "base"
+
+/* One group of a wave: the requests of one slot with, or without, gradients.
+** All arrays are [cp]. */
 struct price_group {
     bool grad;
     char slot[64];
     int64_t *attention_rows, *gdn_rows;
-    int64_t routed_rows;            /* -1: the default of pricing.md 0.1 */
+    int64_t routed_rows;            /* -1: the default, price_routed_rows */
     struct stage **stage;           /* [cp][n_stage], sizes only, or NULL */
     int64_t *n_stage;
-    int64_t *attention_retained;    /* [cp] instead of stages, or NULL */
+    int64_t *attention_retained;    /* bytes, instead of stages, or NULL */
 };
 
 struct price_facts {
-    const struct model *model;      /* layers already cut; borrowed */
+    const struct model *model;      /* layers already cut; borrowed, or: */
+    struct model *own_model;        /* owned by facts that were read, */
+    char *model_ref;                /* with the path as written; or NULL */
     int64_t cp, ep, tp, pp;
-    int64_t lora_rank;
+    int64_t lora_rank;              /* 0: no adapters, no converted weights */
     bool cold;
-    bool moe_stages, routing_state;
+    bool moe_stages, routing_state; /* pricing.md 3.2, 3.4: else left out */
     bool softmax_offset, cp_attention;
-    int64_t head_rows, output_bytes;
-    int64_t hybridep_held_rows;     /* -1: growth left out */
-    int64_t packed_length;          /* -1: absent */
-    int64_t q_block, k_block;
-    /* adapter gradients that are pending, [layers + 1]; NULL: none */
+    int64_t head_rows;              /* labelled rows; 0: no head stage */
+    int64_t output_bytes;
+    int64_t hybridep_held_rows;     /* rows a rank that the dispatch buffers
+                                       hold already; -1: growth left out */
+    int64_t packed_length;          /* longest packed row; -1: absent */
+    int64_t q_block, k_block;       /* of the attention kernel */
+    /* adapter gradient bytes that are not allocated yet, by layer, and what
+    ** lies outside the decoder: [layers + 1]; NULL: none */
     int64_t *pending;
     struct price_group *group;
     int64_t n_group;
 };
 
+/* What a rank holds at its peak, apart from what all ranks share. Of several
+** groups the one with the largest stage. */
 struct price_rank {
-    int64_t boundaries, attention_stage, gdn_stage, attention_retained;
+    int64_t boundaries;             /* saved layer inputs */
+    int64_t attention_stage;        /* a recomputed layer of either kind, */
+    int64_t gdn_stage;              /* its records and MoE workspace inside; */
+    int64_t attention_retained;     /* 0 where the model has none */
     int64_t moe_workspace[LAYER_KINDS];
-    int64_t adapter_extra;
-    int64_t total;
+    int64_t adapter_extra;          /* its own walk, not paired */
+    int64_t total;                  /* boundaries + the larger stage */
     /* the wave's raw bytes were this rank's layer of that kind the one at
-    ** the peak, by category; the binding one sums to the estimate's raw */
+    ** the peak, by category, with the wave's adapter gradients; the binding
+    ** one sums to the estimate's raw unless the head binds */
     int64_t term[LAYER_KINDS][CAT_COUNT];
 };
 
 struct estimate {
     char name[64];
     bool supported;
+    bool priced;                    /* false: there are no bytes at all; else
+                                       not supported means busiest-rank's */
     char reason[160];               /* why not, when not supported */
     int64_t raw, admitted;          /* bytes; admitted = floor(raw * 1.10) */
-    int64_t term[CAT_COUNT];        /* of the binding rank and mixer */
+    int64_t term[CAT_COUNT];        /* of the binding rank and mixer (or the
+                                       head); they sum to raw */
     int64_t binding_rank;           /* -1: not per rank */
-    enum layer_kind binding_mixer;
+    enum layer_kind binding_mixer;  /* meaningless if the head binds */
+    bool head_binds;                /* the head stage is the peak */
+    /* adapter gradients beyond the peak: as charged, and what charging the
+    ** largest of any rank's to the largest floor would have been (per-rank
+    ** pairs each with its own floor; pricing.md 8) */
+    int64_t adapter_paired, adapter_unpaired;
     struct price_rank rank[PRICE_MAX_RANKS];
     int64_t n_rank;                 /* 0 where not priced by rank */
 };
 
+/* Wrong facts (rows out of bounds, ep that does not divide the experts,
+** missing stages, bytes beyond 64 bits) are ERR_INPUT naming the key. What
+** the published estimators do not cover is no error: supported is false. */
 int price_busiest_rank(const struct price_facts *f, struct estimate *out,
                        struct err *e) MUST_CHECK;
 int price_per_rank(const struct price_facts *f, struct estimate *out,
                    struct err *e) MUST_CHECK;
 
+/* The same with one thing changed, for what the report compares. */
+enum price_change {
+    PRICE_AS_IS = 0,
+    PRICE_NO_ALLOWANCE = 1,     /* routed rows exactly balanced at any ep */
+    PRICE_UNPAIRED = 2,         /* adapter_unpaired is charged (per-rank) */
+    PRICE_ONE_LSE = 4           /* records count one LSE a stage, not two */
+};
+int price_busiest_rank_as(const struct price_facts *f, unsigned change,
+                          struct estimate *out, struct err *e) MUST_CHECK;
+int price_per_rank_as(const struct price_facts *f, unsigned change,
+                      struct estimate *out, struct err *e) MUST_CHECK;
+
+/* A lower bound on the per-rank raw bytes of every way to lay the groups'
+** rows out over the ranks: even shares (rows / cp, rounded down) in both
+** layouts at the least attention state per row (pricing.md 5,
+** _minimum_layouts). Only where per-rank pricing applies; else ERR_INPUT
+** with the reason. */
+int price_lower_bound(const struct price_facts *f, int64_t *raw,
+                      struct err *e) MUST_CHECK;
+
+/* The largest of all ranks' attention and GDN rows, at least 1. */
+int64_t price_busiest_rows(const struct price_facts *f, int64_t group);
+/* Rows whose experts' work every rank is charged: as given, or by default
+** the even share where the EP group is the CP group (at most the busiest
+** rows), else the busiest rows (pricing.md 0.1). */
+int64_t price_routed_rows(const struct price_facts *f, int64_t group);
+
+/* Bytes a row of a recomputed mixer (pricing.md 2). With stage_buffers
+** attention under cp > 1 includes the executor's stage buffers: 95,232 B
+** for Qwen3.6-35B-A3B, the busiest-rank charge. */
+int64_t price_mixer_width(const struct model *m, enum layer_kind kind,
+                          int64_t cp, bool stage_buffers);
+
 /* The size-only mirror of the attention executor: bytes one rank holds for
 ** backward (pricing.md 5, retained_stage_record_bytes). own = its attention
-** rows. */
+** rows. INT64_MAX: more than fits. */
 int64_t price_stage_records(const struct model *m, const struct stage *s,
                             int64_t n, int64_t own, int64_t q_block,
                             int64_t k_block);
+/* The least such bytes a row: 18,560 for Qwen3.6-35B-A3B. */
+int64_t price_least_record_row(const struct model *m);
 
-/* Facts of a plan: one gradient group, default routed rows, nothing else
-** set. Borrowed arrays of p are copied; free with price_facts_free. */
+/*
+** Facts.
+*/
+
+/* Zero facts with the neutral settings: cp ep tp pp 1, MoE stages and
+** routing state on, the project's attention, 128 x 64 blocks, growth out. */
+void price_facts_init(struct price_facts *f);
+
+/* Facts of a plan: one gradient group of slot "policy" with the plan's rows
+** and stages, default routed rows, the rest as price_facts_init (warm, no
+** pending gradients). Arrays are copied, the model is borrowed; free with
+** price_facts_free. */
 int price_facts_from_plan(const struct model *m, const struct plan *p,
                           int64_t ep, int64_t lora_rank,
                           struct price_facts *out, struct err *e) MUST_CHECK;
+/* Every adapter's gradient is pending, as in a first wave. */
+int price_facts_all_pending(struct price_facts *f, struct err *e) MUST_CHECK;
 void price_facts_free(struct price_facts *f);
 
 #endif

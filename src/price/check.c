@@ -1,0 +1,213 @@
+/*
+** check.c - facts that cannot be priced at all are errors that name the key;
+** facts that the published estimators do not cover get a reason.
+*/
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/num.h"
+#include "model/param.h"
+#include "price/internal.h"
+
+/* Is v in [lo, hi]? Else the error names the key that fmt makes. */
+static bool within(struct err *e, int64_t v, int64_t lo, int64_t hi,
+                   const char *fmt, ...) ERR_PRINTF(5, 6);
+
+static bool within(struct err *e, int64_t v, int64_t lo, int64_t hi,
+                   const char *fmt, ...)
+{
+    char key[128];
+    va_list ap;
+
+    if (v >= lo && v <= hi) return true;
+    va_start(ap, fmt);
+    vsnprintf(key, sizeof key, fmt, ap);
+    va_end(ap);
+    err_set(e, ERR_INPUT, "%s: must be from %lld to %lld, is %lld", key,
+            (long long)lo, (long long)hi, (long long)v);
+    return false;
+}
+
+static int check_wave(const struct price_facts *f, struct err *e)
+{
+    const struct {
+        const char *key;
+        int64_t value, lo, hi;
+    } rule[] = {
+        {"layers", f->model->layers, 1, MODEL_MAX_LAYERS},
+        {"parallel.cp", f->cp, 1, PRICE_MAX_RANKS},
+        {"parallel.ep", f->ep, 1, 4096},
+        {"parallel.tp", f->tp, 1, 4096},
+        {"parallel.pp", f->pp, 1, 4096},
+        {"lora_rank", f->lora_rank, 0, PARAM_MAX_LORA_RANK},
+        {"head_rows", f->head_rows, 0, PRICE_MAX_ROWS},
+        {"output_bytes", f->output_bytes, 0, PRICE_MAX_BYTES},
+        {"hybridep_held_rows", f->hybridep_held_rows, -1, PRICE_MAX_ROWS},
+        {"packed_length", f->packed_length, -1, PRICE_MAX_ROWS},
+        {"block[0]", f->q_block, 1, 65536},
+        {"block[1]", f->k_block, 1, 65536},
+        {"groups (their number)", f->n_group, 1, PRICE_MAX_GROUPS},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof rule / sizeof rule[0]; i++)
+        if (!within(e, rule[i].value, rule[i].lo, rule[i].hi, "%s",
+                    rule[i].key))
+            return ERR_INPUT;
+    if (f->model->experts % f->ep != 0)
+        return err_set(e, ERR_INPUT, "parallel.ep: %lld does not divide the "
+                       "%lld experts of %s", (long long)f->ep,
+                       (long long)f->model->experts, f->model->name);
+    if (f->hybridep_held_rows >= 0 && f->packed_length < 1)
+        return err_set(e, ERR_INPUT, "packed_length: needed where "
+                       "hybridep_held_rows is a number");
+    return ERR_OK;
+}
+
+static int check_pending(const struct price_facts *f, struct err *e)
+{
+    int64_t i;
+
+    for (i = 0; f->pending != NULL && i <= f->model->layers; i++)
+        if (!within(e, f->pending[i], 0, PRICE_MAX_BYTES,
+                    "adapter_pending[%lld]", (long long)i))
+            return ERR_INPUT;
+    return ERR_OK;
+}
+
+/* Stage number i of rank r in group g; own: the rank's attention rows. */
+static int check_stage(const struct stage *s, int64_t own, int64_t g,
+                       int64_t r, int64_t i, struct err *e)
+{
+    const int64_t most = PRICE_MAX_ROWS;
+    char at[96];
+
+    snprintf(at, sizeof at, "groups[%lld].stages[%lld][%lld]", (long long)g,
+             (long long)r, (long long)i);
+    if (!within(e, s->q, 0, own, "%s.q", at)
+        || !within(e, s->k, 0, s->local ? own : most, "%s.k", at)
+        || !within(e, s->q_len, s->q, most, "%s.q_len", at)
+        || !within(e, s->k_len, s->k, most, "%s.k_len", at))
+        return ERR_INPUT;
+    if (s->q_full && s->q != own)
+        return err_set(e, ERR_INPUT, "%s.q_full: true, but q is %lld of the "
+                       "rank's %lld attention rows", at, (long long)s->q,
+                       (long long)own);
+    return ERR_OK;
+}
+
+static int check_stages(const struct price_group *p, int64_t g, int64_t r,
+                        struct err *e)
+{
+    int64_t i, locals = 0;
+
+    if (p->stage == NULL) return ERR_OK;
+    if (!within(e, p->n_stage[r], 0, PRICE_MAX_STAGES,
+                "groups[%lld].stages[%lld] (their number)", (long long)g,
+                (long long)r))
+        return ERR_INPUT;
+    for (i = 0; i < p->n_stage[r]; i++) {
+        const struct stage *s = &p->stage[r][i];
+        int rc = check_stage(s, p->attention_rows[r], g, r, i, e);
+        if (rc != ERR_OK) return rc;
+        if (s->local && ++locals > 1)
+            return err_set(e, ERR_INPUT, "groups[%lld].stages[%lld][%lld]."
+                           "local: a second local stage", (long long)g,
+                           (long long)r, (long long)i);
+    }
+    return ERR_OK;
+}
+
+static int check_group(const struct price_facts *f, int64_t g, struct err *e)
+{
+    const struct price_group *p = &f->group[g];
+    long long n = (long long)g;
+    int64_t r, rows = 0;
+
+    if (!within(e, p->routed_rows, -1, PRICE_MAX_ROWS,
+                "groups[%lld].routed_rows", n))
+        return ERR_INPUT;
+    for (r = 0; r < f->cp; r++) {
+        if (!within(e, p->attention_rows[r], 0, PRICE_MAX_ROWS,
+                    "groups[%lld].attention_rows[%lld]", n, (long long)r)
+            || !within(e, p->gdn_rows[r], 0, PRICE_MAX_ROWS,
+                       "groups[%lld].gdn_rows[%lld]", n, (long long)r))
+            return ERR_INPUT;
+        if (p->attention_retained != NULL
+            && !within(e, p->attention_retained[r], 0, PRICE_MAX_BYTES,
+                       "groups[%lld].attention_retained[%lld]", n,
+                       (long long)r))
+            return ERR_INPUT;
+        if (check_stages(p, g, r, e) != ERR_OK) return ERR_INPUT;
+        rows = num_max(rows, num_max(p->attention_rows[r], p->gdn_rows[r]));
+    }
+    if (rows > 0) return ERR_OK;
+    return err_set(e, ERR_INPUT, "groups[%lld].attention_rows: no rank holds "
+                   "a row", n);
+}
+
+int price_check(const struct price_facts *f, struct err *e)
+{
+    int64_t i;
+    int rc = check_wave(f, e);
+
+    if (rc == ERR_OK) rc = check_pending(f, e);
+    for (i = 0; rc == ERR_OK && i < f->n_group; i++)
+        rc = check_group(f, i, e);
+    return rc;
+}
+
+/* The group with the most rows is to blame. */
+int price_too_big(const struct price_facts *f, struct err *e)
+{
+    int64_t g, worst = 0;
+
+    for (g = 1; g < f->n_group; g++)
+        if (price_busiest_rows(f, g) > price_busiest_rows(f, worst)) worst = g;
+    return err_set(e, ERR_INPUT, "groups[%lld].attention_rows: %lld rows of "
+                   "%lld layers do not fit 64-bit bytes", (long long)worst,
+                   (long long)price_busiest_rows(f, worst),
+                   (long long)f->model->layers);
+}
+
+/* ---- what is not covered ------------------------------------------------- */
+
+#define REASON 160
+
+bool price_refuses(const struct price_facts *f, char reason[REASON])
+{
+    if (f->tp != 1 || f->pp != 1) {
+        snprintf(reason, REASON, "TP%lld PP%lld: only TP1 and PP1 are priced",
+                 (long long)f->tp, (long long)f->pp);
+        return true;
+    }
+    if (f->model->experts == 0) {
+        snprintf(reason, REASON, "dense model: the floor prices recomputed "
+                 "mixture-of-experts layers, no dense MLP");
+        return true;
+    }
+    return false;
+}
+
+bool price_refuses_ranks(const struct price_facts *f, char reason[REASON])
+{
+    int64_t g;
+
+    for (g = 0; g < f->n_group; g++) {
+        if (f->group[g].grad) continue;
+        snprintf(reason, REASON, "group %lld has no gradients: layouts are "
+                 "priced for gradient groups only", (long long)g);
+        return true;
+    }
+    if (f->cp != 2)
+        snprintf(reason, REASON, "CP%lld: layouts are priced at CP2 only",
+                 (long long)f->cp);
+    else if (f->softmax_offset)
+        snprintf(reason, REASON, "attention has a softmax offset");
+    else if (!f->cp_attention)
+        snprintf(reason, REASON, "attention is not the project's "
+                 "context-parallel attention");
+    else
+        return false;
+    return true;
+}

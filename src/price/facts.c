@@ -1,0 +1,125 @@
+/* facts.c - facts from a plan, and their memory. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/param.h"
+#include "price/price.h"
+
+void price_facts_init(struct price_facts *f)
+{
+    *f = (struct price_facts){
+        .cp = 1, .ep = 1, .tp = 1, .pp = 1,
+        .moe_stages = true, .routing_state = true, .cp_attention = true,
+        .hybridep_held_rows = -1, .packed_length = -1,
+        .q_block = 128, .k_block = 64,
+    };
+}
+
+/* Sizes of a rank's stages, without the ranges behind them. */
+static int copy_stages(const struct rank_plan *r, struct stage **out,
+                       int64_t *n)
+{
+    int64_t i;
+
+    *out = calloc((size_t)r->n_stage + 1, sizeof **out);
+    if (*out == NULL) return ERR_RUN;
+    *n = r->n_stage;
+    for (i = 0; i < r->n_stage; i++) {
+        const struct stage *s = &r->stage[i];
+        (*out)[i] = (struct stage){
+            .local = s->local, .q_full = s->q_full, .k_full = s->k_full,
+            .q = s->q, .k = s->k, .q_len = s->q_len, .k_len = s->k_len,
+        };
+    }
+    return ERR_OK;
+}
+
+static int copy_ranks(const struct plan *p, struct price_group *g)
+{
+    size_t cp = (size_t)p->cp;
+    int64_t r;
+    int rc = ERR_OK;
+
+    g->attention_rows = calloc(cp, sizeof *g->attention_rows);
+    g->gdn_rows = calloc(cp, sizeof *g->gdn_rows);
+    g->stage = calloc(cp, sizeof *g->stage);
+    g->n_stage = calloc(cp, sizeof *g->n_stage);
+    if (g->attention_rows == NULL || g->gdn_rows == NULL || g->stage == NULL
+        || g->n_stage == NULL)
+        return ERR_RUN;
+    for (r = 0; rc == ERR_OK && r < p->cp; r++) {
+        g->attention_rows[r] = p->rank[r].attention_rows;
+        g->gdn_rows[r] = p->rank[r].gdn_rows;
+        rc = copy_stages(&p->rank[r], &g->stage[r], &g->n_stage[r]);
+    }
+    return rc;
+}
+
+int price_facts_from_plan(const struct model *m, const struct plan *p,
+                          int64_t ep, int64_t lora_rank,
+                          struct price_facts *out, struct err *e)
+{
+    struct price_facts f;
+
+    price_facts_init(&f);
+    f.model = m;
+    f.cp = p->cp;
+    f.ep = ep;
+    f.lora_rank = lora_rank;
+    f.group = calloc(1, sizeof *f.group);
+    if (f.group == NULL) return err_nomem(e);
+    f.n_group = 1;
+    f.group->grad = true;
+    f.group->routed_rows = -1;
+    snprintf(f.group->slot, sizeof f.group->slot, "policy");
+    if (copy_ranks(p, f.group) != ERR_OK) {
+        price_facts_free(&f);
+        return err_nomem(e);
+    }
+    *out = f;
+    return ERR_OK;
+}
+
+int price_facts_all_pending(struct price_facts *f, struct err *e)
+{
+    struct param_list list;
+    size_t n = (size_t)f->model->layers + 1;
+    int64_t *pending;
+    int rc = param_list_make(f->model, f->ep, f->lora_rank, &list, e);
+
+    if (rc != ERR_OK) return rc;
+    pending = calloc(n, sizeof *pending);
+    if (pending != NULL) param_adapter_bytes(f->model, &list, pending);
+    param_list_free(&list);
+    if (pending == NULL) return err_nomem(e);
+    free(f->pending);
+    f->pending = pending;
+    return ERR_OK;
+}
+
+static void free_group(struct price_group *g, int64_t cp)
+{
+    int64_t r;
+
+    for (r = 0; g->stage != NULL && r < cp; r++) free(g->stage[r]);
+    free(g->stage);
+    free(g->n_stage);
+    free(g->attention_rows);
+    free(g->gdn_rows);
+    free(g->attention_retained);
+}
+
+void price_facts_free(struct price_facts *f)
+{
+    int64_t i;
+
+    for (i = 0; f->group != NULL && i < f->n_group; i++)
+        free_group(&f->group[i], f->cp);
+    free(f->group);
+    free(f->pending);
+    if (f->own_model != NULL) model_free(f->own_model);
+    free(f->own_model);
+    free(f->model_ref);
+    price_facts_init(f);
+}

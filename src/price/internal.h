@@ -1,0 +1,121 @@
+/*
+** internal.h - what the files of price share.
+**
+** All byte counts are saturating int64_t (num_sadd, num_smul): INT64_MAX
+** stays INT64_MAX and becomes an error once, where the sum is complete.
+*/
+#ifndef PRICE_INTERNAL_H
+#define PRICE_INTERNAL_H
+
+#include "price/price.h"
+
+#define PRICE_ELEMENT 2     /* bytes of a bf16 number */
+
+/* ---- the MoE stage of one layer (moe.c, pricing.md 3) ------------------- */
+
+/* A way in which the stage may reach its peak: per routed row, and fixed.
+** Of per_row, dispatch are the dispatched inputs and shared the shared
+** expert's part. */
+struct moe_peak { int64_t per_row, dispatch, shared, fixed; };
+
+#define MOE_PEAKS 6         /* the coefficient of 3.1, then S1..S5 of 3.2 */
+
+struct moe {
+    struct moe_peak peak[MOE_PEAKS];
+    int n;
+    int64_t shared;         /* a local row that no routed row stands for */
+    bool covered;           /* FC1 is enclosed: one input gradient is enough */
+};
+
+struct moe_shape {
+    int64_t hidden, ffn, top_k;
+    int64_t local_experts;
+    int64_t rank;           /* of the adapters; 0: no converted weights */
+    int64_t ep;
+    int64_t shared;         /* bytes a row of the shared expert's output */
+    bool grad, stages, allowance;
+};
+
+void moe_make(const struct moe_shape *s, struct moe *out);
+struct moe_shape moe_shape_of(const struct price_facts *f, bool grad,
+                              unsigned change);
+/* W of 3.3; adds its terms. */
+int64_t moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
+                      int64_t term[CAT_COUNT]);
+
+/* ---- one layer at its peak (stage.c) ------------------------------------- */
+
+struct price_wave {
+    const struct price_facts *f;
+    unsigned change;
+    struct moe moe[2];      /* [grad] */
+    int64_t row;            /* H wide */
+    int64_t routing;        /* state beside the MoE stage, a local row: the */
+    int64_t shared_state;   /* router's and the shared expert's */
+    bool has[LAYER_KINDS];  /* kinds of layers in the model */
+    bool has_grad;          /* some group trains */
+    int64_t te;             /* workspaces that GEMMs have yet to allocate */
+    int64_t cold;           /* transients of a cold recompute */
+    int64_t input_rows;     /* busiest rows of all gradient groups */
+};
+
+void price_wave_make(const struct price_facts *f, unsigned change,
+                     struct price_wave *out);
+/* A recomputed layer of that kind: adds its terms (records: bytes that the
+** attention executor holds), returns their sum. */
+int64_t price_stage(const struct price_wave *w, enum layer_kind kind,
+                    int64_t width, int64_t rows, int64_t routed,
+                    int64_t records, int64_t term[CAT_COUNT]);
+int64_t price_sum(const int64_t term[CAT_COUNT]);
+
+/* Bytes of group g's saved input of a layer on a rank, each rank holding at
+** least one row; rank -1: busiest rows in every layer. */
+int64_t price_boundary(const struct price_facts *f, int64_t g, int64_t rank,
+                       int64_t layer);
+
+/* price_stage_records with one or both LSEs of a stage counted. */
+int64_t price_records_lse(const struct model *m, const struct stage *s,
+                          int64_t n, int64_t own, int64_t q_block,
+                          int64_t k_block, int lses);
+
+/* ---- adapter gradients (adapter.c, pricing.md 8) -------------------------- */
+
+/* One chain: boundaries b[layers], pending p[layers + 1]; p NULL: none. */
+int64_t adapter_walk(const int64_t *p, const int64_t *b, int64_t layers);
+
+struct adapter_walks {
+    int64_t extra;          /* gradients beyond the peak of the boundaries */
+    int64_t at_head;        /* gradients live when a group's head runs */
+};
+/* All gradient groups of the wave on one rank (-1: busiest rows), in the
+** worst order. */
+struct adapter_walks adapter_walk_groups(const struct price_facts *f,
+                                         int64_t rank);
+
+/* ---- the sum (total.c) ----------------------------------------------------- */
+
+struct price_parts {
+    int64_t boundaries;     /* the floor's */
+    int64_t workspace;      /* the floor's, with te */
+    int64_t extra;          /* adapter gradients, as charged */
+    int64_t at_head;
+    const int64_t *term;    /* boundaries and stage of what binds: these sum
+                               to boundaries + workspace - te */
+};
+/* Fills raw, admitted, terms, head_binds of out and completes the terms of
+** its ranks. */
+int price_total(const struct price_wave *w, const struct price_parts *p,
+                struct estimate *out, struct err *e) MUST_CHECK;
+
+/* Rows of each rank's dispatch buffers (pricing.md 7.4). */
+int64_t price_hybridep_rows(int64_t capacity, int64_t ranks);
+
+/* ERR_INPUT naming the key if the facts cannot be priced at all. */
+int price_check(const struct price_facts *f, struct err *e) MUST_CHECK;
+/* What the published estimators do not cover, into reason; false: covered.
+** The second is about per-rank pricing alone. */
+bool price_refuses(const struct price_facts *f, char reason[160]);
+bool price_refuses_ranks(const struct price_facts *f, char reason[160]);
+int price_too_big(const struct price_facts *f, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,109 @@
+/*
+** records.c - bytes that the CP attention executor keeps for backward, from
+** sizes alone (pricing.md 5). Written from the executor's description, not
+** from the step's code: a test holds the two against each other.
+*/
+#include "base/num.h"
+#include "price/internal.h"
+
+/* Bytes of one row of the executor's tensors. */
+struct row_bytes {
+    int64_t q, kv, out, lse, tape;
+};
+
+static struct row_bytes row_bytes_of(const struct model *m)
+{
+    return (struct row_bytes){
+        .q = model_q(m) * PRICE_ELEMENT,
+        .kv = 2 * model_kv(m) * PRICE_ELEMENT,
+        .out = model_q(m) * PRICE_ELEMENT,
+        .lse = m->q_heads * 4,
+        .tape = m->q_heads * (m->head_dim + 1) * 4,     /* f32 accumulator */
+    };
+}
+
+/* The kernel works on whole blocks, at least two of them. */
+static int64_t padded(int64_t len, int64_t block)
+{
+    if (len == 0) return 0;
+    return num_max(num_round_up(len, block), 2 * block);
+}
+
+static void add(int64_t *sum, int64_t rows, int64_t width)
+{
+    *sum = num_sadd(*sum, num_smul(rows, width));
+}
+
+static bool runs(const struct stage *s) { return s->q > 0 && s->k > 0; }
+
+/* What a stage keeps without its merge tape. */
+static int64_t stage_bytes(const struct row_bytes *b, const struct stage *s,
+                           int64_t q_block, int64_t k_block, int lses)
+{
+    int64_t q_pad = padded(s->q_len, q_block);
+    int64_t k_pad = padded(s->k_len, k_block);
+    int64_t sum = 0;
+
+    if (!s->q_full) add(&sum, s->q, b->q);          /* gathered queries */
+    if (q_pad != s->q)
+        add(&sum, q_pad, b->q);                     /* padded copy */
+    else if (s->q_full)
+        add(&sum, s->q, b->q);                      /* contiguous copy */
+    if (!s->k_full) add(&sum, s->k, b->kv);         /* gathered or fetched */
+    if (k_pad != s->k)
+        add(&sum, k_pad, b->kv);
+    else if (s->k_full)
+        add(&sum, s->k, b->kv);
+    /* the kernel's output and LSE, and the LSE's normalised copy */
+    add(&sum, q_pad, b->out + lses * b->lse);
+    if (q_pad != s->q) add(&sum, s->q, b->out + b->lse);
+    return sum;
+}
+
+/* What merging the stage into the accumulator keeps. */
+static int64_t tape_bytes(const struct row_bytes *b, const struct stage *s,
+                          int64_t own)
+{
+    /* a partial merge also keeps the row indices (int64) */
+    return s->q_full ? num_smul(own, b->tape) : num_smul(s->q, b->tape + 8);
+}
+
+int64_t price_records_lse(const struct model *m, const struct stage *s,
+                          int64_t n, int64_t own, int64_t q_block,
+                          int64_t k_block, int lses)
+{
+    struct row_bytes b = row_bytes_of(m);
+    int64_t i, sum = 0, tapes = 0, least = INT64_MAX;
+    bool local = false;
+
+    for (i = 0; i < n; i++) {
+        if (!runs(&s[i])) continue;
+        sum = num_sadd(sum, stage_bytes(&b, &s[i], q_block, k_block, lses));
+        if (s[i].local) {
+            local = true;       /* it is the first: nothing to merge into */
+        } else {
+            int64_t tape = tape_bytes(&b, &s[i], own);
+            tapes = num_sadd(tapes, tape);
+            least = num_min(least, tape);
+        }
+    }
+    /* whichever remote stage is ready first records no tape: count on the
+    ** one that saves least */
+    if (!local && least != INT64_MAX && tapes != INT64_MAX) tapes -= least;
+    return num_sadd(sum, tapes);
+}
+
+int64_t price_stage_records(const struct model *m, const struct stage *s,
+                            int64_t n, int64_t own, int64_t q_block,
+                            int64_t k_block)
+{
+    return price_records_lse(m, s, n, own, q_block, k_block, 2);
+}
+
+/* A single head needs no copy to become contiguous. */
+int64_t price_least_record_row(const struct model *m)
+{
+    struct row_bytes b = row_bytes_of(m);
+    return (m->q_heads > 1 ? b.q : 0) + (m->kv_heads > 1 ? b.kv : 0) + b.out
+           + 2 * b.lse;
+}

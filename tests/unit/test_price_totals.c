@@ -1,0 +1,65 @@
+/* The published cases, to the byte, and how their parts add up. */
+#include "price_help.h"
+
+struct wanted {
+    const struct two_ranks *batch;
+    int64_t layers, before, after;
+};
+
+static const struct wanted published[] = {
+    {&help_real, 40, 25831390943, 25818107903},
+    {&help_random, 8, 39635294235, 39654137035},
+    {&help_random, 40, 53479905307, 53435047115},
+};
+
+static void check_sums(const struct estimate *est)
+{
+    int64_t sum = 0;
+    int c;
+
+    for (c = 0; c < CAT_COUNT; c++) sum += est->term[c];
+    assert_int_equal(sum, est->raw);
+    assert_int_equal(est->admitted, est->raw / 10 * 11 + est->raw % 10 * 11
+                                    / 10);
+    if (est->n_rank == 0 || est->head_binds) return;
+    for (c = 0; c < CAT_COUNT; c++)
+        assert_int_equal(
+            est->term[c],
+            est->rank[est->binding_rank].term[est->binding_mixer][c]);
+}
+
+/* EP2, rank 8, cold, gradients pending, no head, no outputs. */
+static void test_published_totals(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct model m = help_model(QWEN36, published[i].layers);
+        struct two_ranks t = *published[i].batch;
+        struct price_group g = help_group(&t, true);
+        struct price_facts f = help_facts(&m, &g, 1, 2, 2);
+        struct estimate *before, *after;
+
+        f.cold = true;
+        help_pending(&f);
+        before = help_price(&f, false, PRICE_AS_IS);
+        after = help_price(&f, true, PRICE_AS_IS);
+        assert_int_equal(before->raw, published[i].before);
+        assert_int_equal(after->raw, published[i].after);
+        check_sums(before);
+        check_sums(after);
+        free(before);
+        free(after);
+        free(f.pending);
+        model_free(&m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_published_totals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
