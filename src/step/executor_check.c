@@ -48,7 +48,7 @@ int executor_records(const struct model *m, const struct stage *stage,
     return rc;
 }
 
-/* ---- random ranks ------------------------------------------------------------ */
+/* ---- random ranks ------------------------------------------------------- */
 
 /* splitmix64 */
 static uint64_t next(uint64_t *state)

@@ -16,7 +16,7 @@
 
 #include "step/step.h"
 
-/* ---- tensors (tensor.c) -------------------------------------------------- */
+/* ---- tensors (tensor.c) ------------------------------------------------- */
 
 /* A block of the rank's allocator seen as a matrix. Empty: b NULL, m.p NULL
 ** (also for zero rows). */
@@ -51,7 +51,7 @@ struct mat mat_shape(struct mat m, int64_t rows, int64_t cols);
                                    (s)->e);                                   \
     } while (0)
 
-/* ---- weights and adapters (weights.c) -------------------------------------- */
+/* ---- weights and adapters (weights.c) ----------------------------------- */
 
 enum weight {
     W_NORM1, W_NORM2,
@@ -77,7 +77,7 @@ struct layer_weights {
     struct adapter site[SITE_COUNT];
 };
 
-/* ---- the rank's state -------------------------------------------------------- */
+/* ---- the rank's state --------------------------------------------------- */
 
 /* GEMM workspaces, taken at first use and kept: 32 MiB + 1 KiB for plain
 ** GEMMs, the same four times for grouped streams, 32 MiB for the general
@@ -170,7 +170,7 @@ void adapters_zero(struct step *s);     /* between waves */
 void adapters_reduce(struct step *s);   /* sums over ranks, end of a wave */
 void adapters_update(struct step *s, int64_t adam_step);
 
-/* ---- adapted linear layers (linear.c) ------------------------------------------ */
+/* ---- adapted linear layers (linear.c) ----------------------------------- */
 
 /* One projection of a joined group: weight, adapter site (SITE_COUNT: none)
 ** and its columns in the joined output. */
@@ -195,7 +195,7 @@ struct tensor linear_backward(struct step *s, enum category c, const char *op,
                               const struct projection *p, int n,
                               struct tensor *h);
 
-/* ---- layout conversion and exchanges (rows.c) ---------------------------------------- */
+/* ---- layout conversion and exchanges (rows.c) --------------------------- */
 
 /* One collective exchange of all ranks: send[r] goes to rank r. Nothing on
 ** devices that compute nothing. what names it in errors. */
@@ -215,7 +215,7 @@ void step_upload(struct step *s, struct mat dst, const void *src);
 struct tensor rows_convert(struct step *s, enum category c, const char *op,
                            struct mat x, enum layer_kind to);
 
-/* ---- mixers and MLP ------------------------------------------------------------------ */
+/* ---- mixers and MLP ----------------------------------------------------- */
 
 /* What a recomputed mixer or MLP keeps for its backward. */
 struct attention_saved;
@@ -277,7 +277,7 @@ struct mlp_saved {
     struct tensor s_fc1, s_act, s_pre, s_logit, s_h[PROJECTIONS], s_h_down;
 };
 
-/* ---- the MoE's parts --------------------------------------------------------------- */
+/* ---- the MoE's parts ---------------------------------------------------- */
 
 int moe_route_new(struct step *s);          /* host arrays; moe_route.c */
 void moe_route_free(struct step *s);
@@ -319,7 +319,7 @@ struct tensor shared_forward(struct step *s, struct mat n,
 struct tensor shared_backward(struct step *s, struct mlp_saved *v,
                               struct mat n, struct mat dy);
 
-/* ---- layers and head (layer.c, head.c) ----------------------------------------------- */
+/* ---- layers and head (layer.c, head.c) ---------------------------------- */
 
 /* What a recomputed layer keeps, beside its boundary. */
 struct layer_saved {

@@ -49,9 +49,18 @@ struct step_config {
 
 struct step;
 
-/* Allocates weights, adapters and optimizer state (baseline of the wave). */
+/* Allocates weights, adapters and optimizer state (baseline of the wave).
+** What c points to, the device, the allocator and the communicator must
+** outlive the step. ERR_INPUT names the key that cannot be. comm may be NULL
+** on one rank and where nothing is computed.
+**
+** Recorded layouts know no senders: with two ranks the rows that a rank sends
+** in a fetch wave are the other's keys; with more, every peer is taken to
+** send an even share. The send buffer is gone before a layer's peak. */
 int step_new(const struct step_config *c, struct dev *d, struct mem *m,
              struct comm *comm, struct step **out, struct err *e) MUST_CHECK;
+/* Frees the host side and the dispatch buffers; blocks go with the allocator
+** (mem_free_all), which may be gone already. NULL is fine. */
 void step_free(struct step *s);
 
 struct step_result {
@@ -61,12 +70,13 @@ struct step_result {
     int64_t received_max;   /* pairs received in the most loaded layer */
     int64_t *received;      /* [layers], owned by the step */
     int64_t records_bytes;  /* requested bytes of executor records held when
-                               the last attention layer's forward returned */
+                               a recomputed attention layer's returned */
     uint64_t hybridep_bytes;    /* dispatch buffers outside the allocator */
 };
 
 /* One wave. The first of a step is cold: workspaces, the rotary table and
-** adapter gradients are allocated in it and stay. Data may be NULL on dry. */
+** adapter gradients are allocated in it and stay. Data may be NULL on dry.
+** After an error the step may only be freed. */
 int step_wave(struct step *s, int64_t wave, const struct step_data *data,
               struct step_result *out, struct err *e) MUST_CHECK;
 
