@@ -4,7 +4,8 @@
 ** rank. Every call is collective over all ranks of the group and in the same
 ** order on each; a rank that fails calls abort, and the others' pending and
 ** later calls return an error that names it. Every wait has a deadline that
-** ends it with the name of the rank that is late.
+** ends it with the name of the rank that is late. Where the device computes
+** nothing, sizes are exchanged and checked and no memory is touched.
 */
 #ifndef COMM_COMM_H
 #define COMM_COMM_H
@@ -27,14 +28,18 @@ struct comm_ops {
     int (*all_to_all)(struct comm *c, struct dev *d, const char *what,
                       const struct comm_part *send,
                       const struct comm_part *recv, struct err *e);
-    /* In-place sum in rank order, so the result is the same on all ranks. */
+    /* In-place sum of x [rows, cols] (bf16, f32 or f64, ld == cols, the same
+    ** on every rank) in rank order, rounded once, bf16 summed in f32: the
+    ** same bits on all ranks. */
     int (*all_reduce)(struct comm *c, struct dev *d, const char *what,
                       struct mat x, struct err *e);
     /* n host integers from each rank into all[size * n]. */
     int (*gather_counts)(struct comm *c, const char *what, const int64_t *mine,
                          int64_t n, int64_t *all, struct err *e);
-    /* Ends every other rank's waits with this text. */
+    /* Ends every other rank's waits, now and later, with this rank and this
+    ** text. The first abort of a group counts. */
     void (*abort)(struct comm *c, const char *why);
+    /* Frees it. A rank that still waits for this one is told. */
     void (*close)(struct comm *c);
 };
 
@@ -43,8 +48,15 @@ struct comm {
     int rank, size;
 };
 
-/* size communicators that share one group of threads; out[size].
-** deadline_ms bounds every wait. */
+/* size communicators (1 to 64) that share one group of threads; out[size],
+** each for one thread, each to be closed. deadline_ms bounds every wait.
+**
+** Errors are ERR_RUN, or the device's own. When sizes, shapes or the calls
+** themselves do not fit, all ranks return the same error, which names both
+** sides, and may go on. An exchange that waits past the deadline, an abort
+** and an early close fail the group for good. No rank leaves an exchange
+** while another may read its buffers, except one that waited past the
+** deadline for a rank that hangs in its copy: end the process then. */
 int comm_local(int size, int64_t deadline_ms, struct comm **out,
                struct err *e) MUST_CHECK;
 

@@ -1,0 +1,377 @@
+/*
+** local.c - ranks that are threads of one process, see comm.h.
+**
+** Every exchange has one shape. Each rank posts what it brings and waits for
+** all (meet); then all posts can be read, so each rank checks them all, with
+** one verdict, and pulls what is its own; then it waits for all once more
+** (part), after which its buffers are its own again. Nobody leaves between
+** the two waits, so a rank that fails there cannot free what others read.
+**
+** A group that failed stays failed: after an abort, a rank that came too
+** late, or one that closed its communicator early, every call returns the
+** same cause.
+*/
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm/comm.h"
+#include "comm/move.h"
+
+enum { SIZE_MOST = 64 };
+
+/* What one rank brings to an exchange; borrowed until all have parted. */
+struct post {
+    const char *kind, *what;
+    const struct comm_part *send, *recv;    /* all_to_all */
+    struct mat x;                           /* all_reduce */
+    const int64_t *mine;                    /* gather_counts */
+    int64_t n;
+};
+
+struct group {
+    pthread_mutex_t lock;
+    pthread_cond_t moved;           /* a wait ended, or the group failed */
+    int size, open;                 /* communicators, those not closed */
+    int64_t deadline_ms;
+    int arrived;                    /* in the wait under way */
+    uint64_t waits;                 /* that ended */
+    bool here[SIZE_MOST];
+    struct post post[SIZE_MOST];
+    bool failed;
+    char cause[512];
+};
+
+struct local {
+    struct comm comm;
+    struct group *group;
+};
+
+static struct group *group_of(struct comm *c)
+{
+    return ((struct local *)c)->group;
+}
+
+/* ---- waiting ------------------------------------------------------------- */
+
+static struct timespec deadline(const struct group *g)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += (time_t)(g->deadline_ms / 1000);
+    t.tv_nsec += (long)(g->deadline_ms % 1000) * 1000000;
+    if (t.tv_nsec >= 1000000000) {
+        t.tv_sec++;
+        t.tv_nsec -= 1000000000;
+    }
+    return t;
+}
+
+/* The first cause stays. Called with the lock held. */
+static void group_fail(struct group *g, const char *cause)
+{
+    if (g->failed) return;
+    g->failed = true;
+    snprintf(g->cause, sizeof g->cause, "%s", cause);
+    pthread_cond_broadcast(&g->moved);
+}
+
+static void fail_late(struct group *g, const char *what)
+{
+    char who[256] = "";
+    char cause[sizeof g->cause];
+    size_t n = 0;
+
+    for (int r = 0; r < g->size && n + 8 < sizeof who; r++)
+        if (!g->here[r])
+            n += (size_t)snprintf(who + n, sizeof who - n, "%s%d",
+                                  n > 0 ? ", " : "", r);
+    snprintf(cause, sizeof cause, "rank %s did not come to %.100s within %"
+             PRId64 " ms", who, what, g->deadline_ms);
+    group_fail(g, cause);
+}
+
+/* Marks this rank as come; the last one ends the wait. */
+static void arrive(struct group *g, int rank)
+{
+    g->here[rank] = true;
+    if (++g->arrived < g->size) return;
+    g->arrived = 0;
+    g->waits++;
+    memset(g->here, 0, sizeof g->here);
+    pthread_cond_broadcast(&g->moved);
+}
+
+/* Waits for every rank. With a post it is the wait before the exchange, which
+** a failed group ends. After it, where others may still read this rank's
+** buffers, only the deadline does. */
+static int wait_all(struct comm *c, const char *what, const struct post *post,
+                    struct err *e)
+{
+    struct group *g = group_of(c);
+    struct timespec until = deadline(g);
+    uint64_t ended;
+    int rc = ERR_OK;
+
+    pthread_mutex_lock(&g->lock);
+    ended = g->waits;
+    if (post == NULL || !g->failed) {
+        if (post != NULL) g->post[c->rank] = *post;
+        arrive(g, c->rank);
+    }
+    while (g->waits == ended && (post == NULL || !g->failed)) {
+        if (pthread_cond_timedwait(&g->moved, &g->lock, &until) == ETIMEDOUT
+            && g->waits == ended) {
+            fail_late(g, what);
+            break;
+        }
+    }
+    if (g->waits == ended)
+        rc = err_set(e, ERR_RUN, "%s: %s", what, g->cause);
+    pthread_mutex_unlock(&g->lock);
+    return rc;
+}
+
+static int meet(struct comm *c, const struct post *p, struct err *e)
+{
+    return wait_all(c, p->what, p, e);
+}
+
+/* rc is how this rank's own work went; it is told after the wait. */
+static int part(struct comm *c, const char *what, int rc, struct err *e)
+{
+    struct err late;
+    int waited = wait_all(c, what, NULL, &late);
+
+    if (rc != ERR_OK) return rc;
+    if (waited != ERR_OK) return err_set(e, waited, "%s", late.text);
+    return ERR_OK;
+}
+
+/* ---- checks: every rank reads all posts and finds the same ---------------- */
+
+static int same_call(const struct group *g, struct err *e)
+{
+    const struct post *a = &g->post[0];
+
+    for (int r = 1; r < g->size; r++) {
+        const struct post *b = &g->post[r];
+
+        if (strcmp(a->kind, b->kind) == 0 && strcmp(a->what, b->what) == 0)
+            continue;
+        return err_set(e, ERR_RUN, "%s: rank 0 is in %s, while rank %d is in "
+                       "%s of %s", a->what, a->kind, r, b->kind, b->what);
+    }
+    return ERR_OK;
+}
+
+static int same_sizes(const struct group *g, struct err *e)
+{
+    for (int s = 0; s < g->size; s++) {
+        for (int r = 0; r < g->size; r++) {
+            int64_t sent = g->post[s].send[r].bytes;
+            int64_t wanted = g->post[r].recv[s].bytes;
+
+            if (sent != wanted)
+                return err_set(e, ERR_RUN, "%s: rank %d sends %" PRId64
+                               " B to rank %d, which expects %" PRId64 " B",
+                               g->post[s].what, s, sent, r, wanted);
+        }
+    }
+    return ERR_OK;
+}
+
+static int same_matrix(const struct group *g, struct err *e)
+{
+    static const char *const name[] = {"bf16", "f32", "f64", "i32", "i64",
+                                       "u8"};
+    const struct mat *a = &g->post[0].x;
+
+    for (int r = 1; r < g->size; r++) {
+        const struct mat *b = &g->post[r].x;
+
+        if (a->rows == b->rows && a->cols == b->cols && a->t == b->t) continue;
+        return err_set(e, ERR_RUN, "%s: rank 0 has %" PRId64 " x %" PRId64
+                       " %s, rank %d has %" PRId64 " x %" PRId64 " %s",
+                       g->post[0].what, a->rows, a->cols, name[a->t], r,
+                       b->rows, b->cols, name[b->t]);
+    }
+    return ERR_OK;
+}
+
+static int same_count(const struct group *g, struct err *e)
+{
+    for (int r = 1; r < g->size; r++)
+        if (g->post[r].n != g->post[0].n)
+            return err_set(e, ERR_RUN, "%s: rank 0 brings %" PRId64
+                           " counts, rank %d brings %" PRId64,
+                           g->post[0].what, g->post[0].n, r, g->post[r].n);
+    return ERR_OK;
+}
+
+/* ---- exchanges ------------------------------------------------------------ */
+
+static int local_all_to_all(struct comm *c, struct dev *d, const char *what,
+                            const struct comm_part *send,
+                            const struct comm_part *recv, struct err *e)
+{
+    struct group *g = group_of(c);
+    struct post p = {.kind = "all_to_all", .what = what, .send = send,
+                     .recv = recv};
+    int rc = move_sync(d, e);
+
+    if (rc == ERR_OK) rc = meet(c, &p, e);
+    if (rc != ERR_OK) return rc;
+    rc = same_call(g, e);
+    if (rc == ERR_OK) rc = same_sizes(g, e);
+    for (int r = 0; r < g->size && rc == ERR_OK; r++)
+        rc = move_pull(d, recv[r].p, g->post[r].send[c->rank].p,
+                       recv[r].bytes, e);
+    return part(c, what, rc, e);
+}
+
+/* Sums all ranks' elements in rank order. */
+static int sum_posts(const struct group *g, struct dev *d,
+                     struct move_sum *sum, struct err *e)
+{
+    int rc = same_call(g, e);
+
+    if (rc == ERR_OK) rc = same_matrix(g, e);
+    if (rc == ERR_OK) {
+        const struct mat *x = &g->post[0].x;
+
+        rc = move_sum_start(d, x->rows * x->cols, x->t, sum, e);
+    }
+    for (int r = 0; r < g->size && rc == ERR_OK; r++)
+        rc = move_sum_add(sum, d, g->post[r].x.p, r == 0, e);
+    return rc;
+}
+
+static int local_all_reduce(struct comm *c, struct dev *d, const char *what,
+                            struct mat x, struct err *e)
+{
+    struct post p = {.kind = "all_reduce", .what = what, .x = x};
+    struct move_sum sum = {0};
+    int rc = move_sync(d, e);
+
+    assert(x.ld == x.cols || x.rows <= 1);
+    if (rc == ERR_OK) rc = meet(c, &p, e);
+    if (rc != ERR_OK) return rc;
+    rc = part(c, what, sum_posts(group_of(c), d, &sum, e), e);
+    if (rc == ERR_OK) rc = move_sum_store(&sum, d, x.p, e);
+    move_sum_free(&sum);
+    return rc;
+}
+
+static int local_gather_counts(struct comm *c, const char *what,
+                               const int64_t *mine, int64_t n, int64_t *all,
+                               struct err *e)
+{
+    struct group *g = group_of(c);
+    struct post p = {.kind = "gather_counts", .what = what, .mine = mine,
+                     .n = n};
+    int rc = meet(c, &p, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = same_call(g, e);
+    if (rc == ERR_OK) rc = same_count(g, e);
+    for (int r = 0; r < g->size && rc == ERR_OK && n > 0; r++)
+        memcpy(all + r * n, g->post[r].mine, (size_t)n * sizeof *all);
+    return part(c, what, rc, e);
+}
+
+static void local_abort(struct comm *c, const char *why)
+{
+    struct group *g = group_of(c);
+    char cause[sizeof g->cause];
+
+    snprintf(cause, sizeof cause, "rank %d failed: %s", c->rank, why);
+    pthread_mutex_lock(&g->lock);
+    group_fail(g, cause);
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- life ------------------------------------------------------------------ */
+
+static void group_free(struct group *g)
+{
+    pthread_cond_destroy(&g->moved);
+    pthread_mutex_destroy(&g->lock);
+    free(g);
+}
+
+static void local_close(struct comm *c)
+{
+    struct group *g = group_of(c);
+    char cause[64];
+    bool last;
+
+    snprintf(cause, sizeof cause, "rank %d has closed its communicator",
+             c->rank);
+    pthread_mutex_lock(&g->lock);
+    group_fail(g, cause);
+    last = --g->open == 0;
+    pthread_mutex_unlock(&g->lock);
+    if (last) group_free(g);
+    free(c);
+}
+
+static const struct comm_ops local_ops = {
+    .name = "local",
+    .all_to_all = local_all_to_all,
+    .all_reduce = local_all_reduce,
+    .gather_counts = local_gather_counts,
+    .abort = local_abort,
+    .close = local_close,
+};
+
+static struct group *group_new(int size, int64_t deadline_ms)
+{
+    struct group *g = calloc(1, sizeof *g);
+    pthread_condattr_t attr;
+
+    if (g == NULL) return NULL;
+    g->size = g->open = size;
+    g->deadline_ms = deadline_ms;
+    pthread_mutex_init(&g->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&g->moved, &attr);
+    pthread_condattr_destroy(&attr);
+    return g;
+}
+
+int comm_local(int size, int64_t deadline_ms, struct comm **out,
+               struct err *e)
+{
+    struct group *g;
+
+    if (size < 1 || size > SIZE_MOST)
+        return err_set(e, ERR_USAGE, "ranks: %d is not 1 to %d", size,
+                       SIZE_MOST);
+    if (deadline_ms < 1 || deadline_ms > (int64_t)1 << 40)
+        return err_set(e, ERR_USAGE, "deadline: %" PRId64 " ms is not "
+                       "positive or out of range", deadline_ms);
+    g = group_new(size, deadline_ms);
+    if (g == NULL) return err_nomem(e);
+    for (int r = 0; r < size; r++) {
+        struct local *l = calloc(1, sizeof *l);
+
+        if (l == NULL) {
+            while (r-- > 0) free(out[r]);
+            group_free(g);
+            return err_nomem(e);
+        }
+        l->comm = (struct comm){&local_ops, r, size};
+        l->group = g;
+        out[r] = &l->comm;
+    }
+    return ERR_OK;
+}

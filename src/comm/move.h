@@ -1,0 +1,38 @@
+/*
+** move.h - the bytes of an exchange between ranks of one process (internal
+** to comm).
+**
+** Ranks share an address space, so the receiver pulls: on the cpu device with
+** memcpy, on a device that computes elsewhere through host memory with the
+** device's own download and upload, on one that computes nothing not at all.
+*/
+#ifndef COMM_MOVE_H
+#define COMM_MOVE_H
+
+#include "dev/dev.h"
+
+/* Waits until the device has done what was asked of it so far. */
+int move_sync(struct dev *d, struct err *e) MUST_CHECK;
+
+/* Copies bytes (>= 0) of device memory, also another rank's. */
+int move_pull(struct dev *d, void *dst, const void *src, int64_t bytes,
+              struct err *e) MUST_CHECK;
+
+/* A sum under way: the elements so far, in f32 (for bf16 and f32) or f64, in
+** host memory. n elements of type t; owned, end with move_sum_free. */
+struct move_sum {
+    void *acc, *buffer;
+    int64_t n;
+    enum dtype t;
+};
+int move_sum_start(struct dev *d, int64_t n, enum dtype t,
+                   struct move_sum *out, struct err *e) MUST_CHECK;
+/* Adds n elements of device memory; the first call sets them. */
+int move_sum_add(struct move_sum *s, struct dev *d, const void *src,
+                 bool first, struct err *e) MUST_CHECK;
+/* Rounds the sum once to t and writes it to device memory. */
+int move_sum_store(struct move_sum *s, struct dev *d, void *dst,
+                   struct err *e) MUST_CHECK;
+void move_sum_free(struct move_sum *s);
+
+#endif
