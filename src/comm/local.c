@@ -58,7 +58,7 @@ static struct group *group_of(struct comm *c)
     return ((struct local *)c)->group;
 }
 
-/* ---- waiting ------------------------------------------------------------- */
+/* ---- waiting ------------------------------------------------------------ */
 
 static struct timespec deadline(const struct group *g)
 {
@@ -155,7 +155,7 @@ static int part(struct comm *c, const char *what, int rc, struct err *e)
     return ERR_OK;
 }
 
-/* ---- checks: every rank reads all posts and finds the same ---------------- */
+/* ---- checks: every rank reads all posts and finds the same -------------- */
 
 static int same_call(const struct group *g, struct err *e)
 {
@@ -216,7 +216,7 @@ static int same_count(const struct group *g, struct err *e)
     return ERR_OK;
 }
 
-/* ---- exchanges ------------------------------------------------------------ */
+/* ---- exchanges ---------------------------------------------------------- */
 
 static int local_all_to_all(struct comm *c, struct dev *d, const char *what,
                             const struct comm_part *send,
@@ -298,7 +298,7 @@ static void local_abort(struct comm *c, const char *why)
     pthread_mutex_unlock(&g->lock);
 }
 
-/* ---- life ------------------------------------------------------------------ */
+/* ---- life --------------------------------------------------------------- */
 
 static void group_free(struct group *g)
 {

@@ -49,7 +49,7 @@ int move_pull(struct dev *d, void *dst, const void *src, int64_t bytes,
     return ERR_OK;
 }
 
-/* ---- sums ---------------------------------------------------------------- */
+/* ---- sums --------------------------------------------------------------- */
 
 static float from_bf16(uint16_t x)
 {

@@ -16,7 +16,7 @@
 
 enum { MAX_BLOCKS = 4096 };
 
-/* ---- a source of scattered addresses that keeps a sum of its calls ----- */
+/* ---- a source of scattered addresses that keeps a sum of its calls ------ */
 
 struct source {
     uint64_t gets, used, limit;
@@ -52,7 +52,7 @@ static void source_put(void *ctx, uint64_t addr, uint64_t bytes)
     note(s, bytes);
 }
 
-/* ---- the plain allocator ----------------------------------------------- */
+/* ---- the plain allocator ------------------------------------------------ */
 
 struct plain_block {
     uint64_t addr, size, requested;

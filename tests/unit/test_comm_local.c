@@ -18,7 +18,7 @@
 
 enum { MOST = 4, LONG_MS = 20000, SHORT_MS = 250 };
 
-/* ---- devices --------------------------------------------------------------- */
+/* ---- devices ------------------------------------------------------------ */
 
 /* "far" holds its memory where only upload and download reach; calls left
 ** until one fails, -1: none does. */
@@ -50,7 +50,7 @@ static const struct dev_ops far_ops = {
 };
 static const struct dev_ops none_ops = {.name = "dry", .computes = false};
 
-/* ---- a run of several ranks -------------------------------------------------- */
+/* ---- a run of several ranks --------------------------------------------- */
 
 struct rank {
     struct comm *comm;
@@ -125,7 +125,7 @@ static void has(const struct rank *r, const char *text)
     assert_non_null(strstr(r->e.text, text));
 }
 
-/* ---- all_to_all -------------------------------------------------------------- */
+/* ---- all_to_all --------------------------------------------------------- */
 
 static unsigned char byte_of(int from, int to, int64_t i)
 {
@@ -214,7 +214,7 @@ static void test_made_up_addresses(void **state)
     all_ok(rank, 2);
 }
 
-/* ---- all_reduce, gather_counts -------------------------------------------------- */
+/* ---- all_reduce, gather_counts ------------------------------------------ */
 
 static int reduce(struct rank *r, void *x, int64_t n, enum dtype t)
 {
@@ -307,7 +307,7 @@ static void test_gather_counts(void **state)
     }
 }
 
-/* ---- calls that do not fit -------------------------------------------------------- */
+/* ---- calls that do not fit ---------------------------------------------- */
 
 static void body_mismatch(struct rank *r)
 {
@@ -387,7 +387,7 @@ static void test_calls_differ(void **state)
         has(&rank[r], "rank 0 brings 3 counts, rank 1 brings 2");
 }
 
-/* ---- ranks that fail ---------------------------------------------------------------- */
+/* ---- ranks that fail ---------------------------------------------------- */
 
 enum { ROUNDS = 6 };
 

@@ -35,7 +35,7 @@ static uint64_t below(uint64_t n)
     return rng() % n;
 }
 
-/* ---- comparison ---------------------------------------------------------- */
+/* ---- comparison --------------------------------------------------------- */
 
 static void same_counters(const struct plain *p, const struct mem *m)
 {
@@ -93,7 +93,7 @@ static void same_state(const struct plain *p, const struct mem *m,
     same_peak(p, m);
 }
 
-/* ---- random requests ----------------------------------------------------- */
+/* ---- random requests ---------------------------------------------------- */
 
 /* Small ones, large-pool ones below 10 MiB, own segments, and sizes beside
 ** every border. */

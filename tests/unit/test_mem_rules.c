@@ -74,7 +74,7 @@ static uint64_t current(const struct rig *r, enum mem_stat s)
     return mem_counter(r->m, s, MEM_ALL).current;
 }
 
-/* ---- A.2, A.3: sizes ----------------------------------------------------- */
+/* ---- A.2, A.3: sizes ---------------------------------------------------- */
 
 /* The block and segment bytes that a first request of n bytes takes. */
 static void sizes(const struct mem_config *c, uint64_t n, uint64_t block,
@@ -172,7 +172,7 @@ static void test_zero_bytes(void **state)
     rig_close(&r);
 }
 
-/* ---- A.6: best fit ------------------------------------------------------- */
+/* ---- A.6: best fit ------------------------------------------------------ */
 
 static void test_best_fit(void **state)
 {
@@ -249,7 +249,7 @@ static void test_max_split_size(void **state)
     rig_close(&r);
 }
 
-/* ---- A.7, A.8: split and coalesce ---------------------------------------- */
+/* ---- A.7, A.8: split and coalesce --------------------------------------- */
 
 static void test_small_split_leaves_512(void **state)
 {
@@ -324,7 +324,7 @@ static void test_segments_stay_apart(void **state)
     rig_close(&r);
 }
 
-/* ---- A.9: giving back ---------------------------------------------------- */
+/* ---- A.9: giving back --------------------------------------------------- */
 
 static void test_empty_cache_order(void **state)
 {
@@ -432,7 +432,7 @@ static void test_oversize_stops_at_the_sum(void **state)
     rig_close(&r);
 }
 
-/* ---- out of memory ------------------------------------------------------- */
+/* ---- out of memory ------------------------------------------------------ */
 
 static void test_oom_message(void **state)
 {
