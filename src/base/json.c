@@ -298,7 +298,8 @@ static void put_indent(struct buf *b, int depth)
 
 static void put_scalar(struct buf *b, const json_t *v)
 {
-    char *text = json_dumps(v, JSON_ENCODE_ANY);
+    /* 15 digits: 7.45 stays 7.45 */
+    char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
 
     if (text == NULL)
         b->failed = true;
