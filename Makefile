@@ -21,7 +21,8 @@ PACKAGES := gcc libc6-dev pkgconf liblua5.4-dev libjansson-dev libcsv-dev \
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
         -Wmissing-prototypes -Wold-style-definition -Wundef -Wwrite-strings \
         -Wvla -Wformat=2 -Wnull-dereference -Wdouble-promotion \
-        $(if $(findstring clang,$(CC)),-Wcast-align,-Wcast-align=strict)
+        $(if $(findstring clang,$(CC)),-Wcast-align -Wno-sign-conversion,\
+                                       -Wcast-align=strict)
 OPT  := -O2 -g
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE $(OPT) \
              $(WARN) -fno-common -fstack-protector-strong -I. -Isrc -MMD -MP \

@@ -15,6 +15,7 @@ struct rank_run {
     struct dev *dev;
     struct mem *mem;
     struct step *step;
+    uint64_t first;         /* events before the first wave */
 };
 
 static enum dtype dtype_of(const char *name)
@@ -77,30 +78,31 @@ static int add_tensors(struct run_work *w, const struct record_tensor *t,
     return ERR_OK;
 }
 
-/* What one layer of each kind holds for its backward, from the trace. */
-static int list_kept(const struct rank_run *r, struct record_rank *out,
-                     struct err *e)
+/* What one layer of each kind holds for its backward, from the events of the
+** wave that began at event first. */
+static int list_kept(const struct rank_run *r, uint64_t first,
+                     struct record_rank *out, struct err *e)
 {
     const struct rank_plan *p = &r->w->plan.rank[r->rank];
+    struct record_layer which = {.rank = r->rank};
     const struct mem_event *trace;
     struct record_tensor *t = NULL;
-    uint64_t n_event;
-    int64_t n = 0, layer;
+    uint64_t end;
+    int64_t n = 0;
     int kind, rc = ERR_OK;
 
-    trace = mem_trace(r->mem, &n_event);
+    trace = mem_trace(r->mem, &end);
     for (kind = 0; kind < LAYER_KINDS && rc == ERR_OK; kind++) {
-        layer = last_layer(&r->w->model, (enum layer_kind)kind);
-        if (layer < 0) continue;
-        rc = record_inventory(trace, n_event, r->rank, layer,
-                              (enum layer_kind)kind,
-                              kind == LAYER_GDN ? p->gdn_rows
-                                                : p->attention_rows,
-                              &t, &n, out->kept[kind], e);
-        if (rc == ERR_OK && r->w->inventory && n > 0)
+        which.kind = (enum layer_kind)kind;
+        which.layer = last_layer(&r->w->model, which.kind);
+        which.rows = kind == LAYER_GDN ? p->gdn_rows : p->attention_rows;
+        if (which.layer < 0) continue;
+        rc = record_inventory(trace, first, end, &which, &t, &n,
+                              out->kept[kind], e);
+        if (rc != ERR_OK) break;
+        if (r->w->inventory && first == r->first && n > 0)
             rc = add_tensors(r->w, t, n, e);
         free(t);
-        t = NULL;
     }
     out->has_kept = rc == ERR_OK;
     return rc;
@@ -113,8 +115,12 @@ static int rank_wave(struct rank_run *r, int64_t i, struct err *e)
     struct record_rank *out = &v->rank[r->rank];
     int64_t start = run_now_ns();
     struct step_result got;
-    int rc = step_wave(r->step, i, NULL, &got, e);
+    uint64_t first;
+    int rc;
 
+    mem_trace(r->mem, &first);
+    if (i == 0) r->first = first;
+    rc = step_wave(r->step, i, NULL, &got, e);
     if (rc != ERR_OK) return rc;
     run_time(r->w, v, r->rank, "step", start);
     out->peak = got.peak;
@@ -124,7 +130,7 @@ static int rank_wave(struct rank_run *r, int64_t i, struct err *e)
     out->mirror_bytes = price_stage_records(&r->w->model, p->stage,
                                             p->n_stage, p->attention_rows,
                                             Q_BLOCK, K_BLOCK);
-    return i == 0 ? list_kept(r, out, e) : ERR_OK;
+    return list_kept(r, first, out, e);
 }
 
 /* All waves of one rank, up to the first that fails on any: *n_good. */

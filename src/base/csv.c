@@ -19,6 +19,7 @@
 #include "base/num.h"
 
 #define DEFAULT_LIMIT ((size_t)1 << 30)
+#define MARK "\xef\xbb\xbf"     /* UTF-8's byte order mark */
 
 struct csv_table {
     char *origin;
@@ -179,9 +180,9 @@ static int parse_into(struct csv_table *t, const char *text, size_t len,
     struct csv_parser p;
     int rc;
 
-    if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
-        text += 3;
-        len -= 3;
+    if (len >= strlen(MARK) && memcmp(text, MARK, strlen(MARK)) == 0) {
+        text += strlen(MARK);
+        len -= strlen(MARK);
     }
     if (len > 0 && memchr(text, '\0', len) != NULL)
         return err_set(e, ERR_INPUT, "%s: holds a NUL byte, so it is not CSV",
@@ -361,6 +362,7 @@ static bool must_quote(const char *s)
     size_t n = strlen(s);
 
     if (n == 0 || s[0] == ' ' || s[0] == '\t') return true;
+    if (strncmp(s, MARK, strlen(MARK)) == 0) return true;
     if (s[n - 1] == ' ' || s[n - 1] == '\t') return true;
     return s[strcspn(s, ",\"\r\n")] != '\0';
 }

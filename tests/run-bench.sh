@@ -1,0 +1,16 @@
+#!/bin/sh
+# usage: run-bench.sh BUILD
+# Runs every program of BUILD/bench, then times the whole program. Prints
+# rates and ratios; nothing passes or fails by time.
+set -e
+build=$1
+for program in "$build"/bench/*; do
+    [ -x "$program" ] && [ -e "tests/bench/${program##*/}.c" ] || continue
+    echo "== ${program##*/}"
+    "$program"
+done
+for script in tests/bench/*.sh; do
+    [ -e "$script" ] || continue
+    echo "== ${script##*/}"
+    sh "$script" "$build"
+done

@@ -1,0 +1,43 @@
+#!/bin/sh
+# usage: run.sh BUILD    (what "make test" runs, once BUILD and BUILD-san,
+#                         the same with ASan and UBSan, are built)
+# Runs every part of the tests. A part prints what failed and, last, a line
+# "N passed, N failed"; a part that does not counts as one failure. The last
+# line of all is the sum.
+build=$1
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+passed=0 failed=0
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
+export UBSAN_OPTIONS=print_stacktrace=1
+
+# part NAME COMMAND...
+part() {
+    name=$1
+    shift
+    "$@" </dev/null >"$out" 2>&1
+    code=$?
+    last=$(tail -n 1 "$out")
+    p=$(echo "$last" | sed -n 's/^\([0-9]*\) passed, [0-9]* failed$/\1/p')
+    f=$(echo "$last" | sed -n 's/^[0-9]* passed, \([0-9]*\) failed$/\1/p')
+    if [ -z "$p" ] || { [ "$code" -ne 0 ] && [ "$f" -eq 0 ]; }; then
+        p=${p:-0}
+        f=1
+        echo "part '$name' ended with exit code $code and no count of its own"
+    fi
+    [ "$f" -eq 0 ] || cat "$out"
+    grep ' skipped$\|not checked$' "$out"
+    printf '%-24s %s passed, %s failed\n' "$name" "$p" "$f"
+    passed=$((passed + p))
+    failed=$((failed + f))
+}
+
+part 'lint' sh tests/lint.sh
+part 'unit' sh tests/run-unit.sh "$build"
+part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
+part 'fuzz corpus, sanitized' sh tests/run-corpus.sh "$build-san"
+part 'command line' sh tests/run-cli.sh "$build"
+part 'command line, sanitized' sh tests/run-cli.sh "$build-san"
+part 'report' sh tests/run-report.sh "$build"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
