@@ -88,9 +88,13 @@ void help_command(const struct command *c, struct buf *out);
 json_t *help_json(void);        /* every command and option; owned */
 
 /* ---- output -------------------------------------------------------------
-** Writes to standard output; b is emptied. Failures show at exit: main
-** flushes, and ends with ERR_RUN when anything was lost. */
+** Writes to standard output never fail here: the first that was lost is told
+** at exit by out_finish, and main ends with ERR_RUN. */
+/* Writes b, which is emptied; ERR_RUN only when b itself had failed. */
 int out_put(struct buf *b, struct err *e) MUST_CHECK;
+void out_text(const char *s, size_t n);
+void out_flush(void);
+bool out_finish(void);          /* closes; false, and said, when lost */
 /* v as JSON; takes over the reference. */
 int out_json(json_t *v, struct err *e) MUST_CHECK;
 /* "peakproof: warning: ..." on standard error. */

@@ -1,5 +1,4 @@
 /* main.c - finds the command, runs it, reports the failure, flushes */
-#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -72,20 +71,6 @@ static int run(int argc, char **argv, struct err *e)
     return run_command(c, argc - 1, argv + 1, e);
 }
 
-/* What was put to standard output must have got there. */
-static int finish(int rc, struct err *e)
-{
-    int failed;
-
-    errno = 0;
-    failed = ferror(stdout) || fflush(stdout) != 0;
-    if (fclose(stdout) != 0) failed = 1;
-    if (failed && rc == ERR_OK)
-        return err_set(e, ERR_RUN, "cannot write standard output%s%s",
-                       errno ? ": " : "", errno ? strerror(errno) : "");
-    return rc;
-}
-
 int main(int argc, char **argv)
 {
     struct err e = {ERR_OK, ""};
@@ -94,8 +79,8 @@ int main(int argc, char **argv)
     setlocale(LC_NUMERIC, "C");
     signal(SIGPIPE, SIG_IGN);       /* a closed pipe is a write error */
     rc = run(argc, argv, &e);
-    rc = finish(rc, &e);
     if (rc != ERR_OK && e.text[0] != '\0')
         fprintf(stderr, "peakproof: %s\n", e.text);
+    if (!out_finish() && rc == ERR_OK) rc = ERR_RUN;
     return rc;
 }

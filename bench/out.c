@@ -14,20 +14,39 @@
 #define PEAKPROOF_PREFIX "/usr/local"
 #endif
 
+static int lost;        /* errno of the first write that failed */
+
+void out_text(const char *s, size_t n)
+{
+    errno = 0;
+    if (n > 0 && fwrite(s, 1, n, stdout) != n && lost == 0)
+        lost = errno != 0 ? errno : EIO;
+}
+
+void out_flush(void)
+{
+    errno = 0;
+    if (fflush(stdout) != 0 && lost == 0) lost = errno != 0 ? errno : EIO;
+}
+
 int out_put(struct buf *b, struct err *e)
 {
-    size_t len = b->len, done;
+    bool failed = b->failed;
 
-    if (b->failed) {
-        buf_free(b);
-        return err_nomem(e);
-    }
-    errno = 0;
-    done = len == 0 ? 0 : fwrite(b->data, 1, len, stdout);
+    if (!failed) out_text(buf_text(b), b->len);
     buf_free(b);
-    if (done == len) return ERR_OK;
-    return err_set(e, ERR_RUN, "cannot write standard output: %s",
-                   strerror(errno));
+    return failed ? err_nomem(e) : ERR_OK;
+}
+
+bool out_finish(void)
+{
+    out_flush();
+    errno = 0;
+    if (fclose(stdout) != 0 && lost == 0) lost = errno != 0 ? errno : EIO;
+    if (lost == 0) return true;
+    fprintf(stderr, "peakproof: cannot write standard output: %s\n",
+            strerror(lost));
+    return false;
 }
 
 int out_json(json_t *v, struct err *e)

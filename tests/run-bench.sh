@@ -5,9 +5,10 @@
 set -e
 build=$1
 for program in "$build"/bench/*; do
-    [ -x "$program" ] && [ -e "tests/bench/${program##*/}.c" ] || continue
-    echo "== ${program##*/}"
-    "$program"
+    if [ -x "$program" ] && [ -e "tests/bench/${program##*/}.c" ]; then
+        echo "== ${program##*/}"
+        "$program"
+    fi
 done
 for script in tests/bench/*.sh; do
     [ -e "$script" ] || continue

@@ -31,9 +31,9 @@ same() {
     while IFS= read -r want <&3; do
         [ "$want" != '.' ] || return 0
         IFS= read -r got <&4 || return 1
+        # shellcheck disable=SC2254  # a pattern is meant
         case $want in
         =*) [ "$got" = "${want#=}" ] || return 1 ;;
-        # shellcheck disable=SC2254  # a pattern is meant
         \**) case $got in ${want#\*}) ;; *) return 1 ;; esac ;;
         esac
     done
