@@ -140,8 +140,11 @@ struct plan_options {
     int64_t cp, ep, tp;     /* 0 reads as 1 */
     enum plan_profile profile;
     double owned_ms;        /* < 0: from the model's shape and ep */
-    int64_t cut_rows;       /* > 0: rank 0 holds attention rows [0, cut) and
-                               the others share the rest (tests) */
+    /* Forced cuts, for tests; 0: none. Rank 0 holds rows [0, cut) and the
+    ** others share the rest, at any row, in one wave. cut_rows cuts attention
+    ** and, unless gdn_cut_rows says otherwise, GDN layout; segments that lie
+    ** across the cut are chained there. */
+    int64_t cut_rows, gdn_cut_rows;
 };
 
 /* Plans one wave. Work grows with segments and chunks, never with tokens.

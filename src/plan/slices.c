@@ -1,0 +1,175 @@
+/* slices.c - see slices.h */
+#include "plan/slices.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/num.h"
+
+void slices_reset(struct slices *s)
+{
+    s->made += s->n;
+    s->n = s->last = s->group = 0;
+}
+
+void slices_free(struct slices *s)
+{
+    free(s->v);
+}
+
+static int grow(struct slices *s, struct err *e)
+{
+    int64_t cap = s->cap > 0 ? s->cap * 2 : 64;
+    struct slice *v = realloc(s->v, (size_t)cap * sizeof *v);
+
+    if (v == NULL) return err_nomem(e);
+    s->v = v;
+    s->cap = cap;
+    s->allocations++;
+    return ERR_OK;
+}
+
+static int put(struct slices *s, int64_t k, int64_t n_k, bool causal,
+               struct err *e)
+{
+    if (s->made + s->n >= PLAN_MAX_SLICES)
+        return err_set(e, ERR_INPUT, "the batch needs more than %" PRId64
+                       " attention slices (let its tree branch at fewer "
+                       "depths)", PLAN_MAX_SLICES);
+    if (s->n == s->cap) {
+        int rc = grow(s, e);
+        if (rc != ERR_OK) return rc;
+    }
+    s->v[s->n++] = (struct slice){.k = k, .n_k = n_k, .causal = causal};
+    return ERR_OK;
+}
+
+/* The keys of packed rows [start, end) that the stage has. */
+static int put_rows(struct slices *s, const struct places *key, int64_t start,
+                    int64_t end, struct err *e)
+{
+    int64_t i;
+    int rc = ERR_OK;
+
+    if (start >= end) return ERR_OK;
+    for (i = places_find(key, start);
+         rc == ERR_OK && i < key->n && key->v[i].start < end; i++) {
+        const struct place *p = &key->v[i];
+        int64_t from = num_max(start, p->start);
+        rc = put(s, p->row + from - p->start, num_min(end, p->end) - from,
+                 false, e);
+    }
+    return rc;
+}
+
+/* ---- joining ------------------------------------------------------------- */
+
+/* Keys of several sources may arrive in another order than packed. */
+static void sort_group(struct slices *s)
+{
+    int64_t i, j;
+
+    for (i = s->group + 1; i < s->n; i++) {
+        struct slice x = s->v[i];
+        for (j = i; j > s->group && s->v[j - 1].k > x.k; j--)
+            s->v[j] = s->v[j - 1];
+        s->v[j] = x;
+    }
+}
+
+/* Slices whose keys touch become one; the triangle, which is last, then
+** starts on a diagonal further right. */
+static void join_keys(struct slices *s)
+{
+    int64_t i, n = s->group;
+
+    for (i = s->group; i < s->n; i++) {
+        const struct slice *x = &s->v[i];
+        struct slice *y = &s->v[n - 1];
+        if (n > s->group && y->k + y->n_k == x->k) {
+            if (x->causal) y->diag = y->n_k;
+            y->causal = x->causal;
+            y->n_k += x->n_k;
+        } else {
+            s->v[n++] = *x;
+        }
+    }
+    s->n = n;
+}
+
+/* The group's queries come right after the last one's. Do they see the same
+** keys, the triangle's own rows aside? */
+static bool continues(const struct slices *s)
+{
+    int64_t i, n = s->group - s->last;
+
+    if (s->n - s->group != n) return false;
+    for (i = 0; i < n; i++) {
+        const struct slice *x = &s->v[s->last + i], *y = &s->v[s->group + i];
+        if (x->k != y->k || x->causal != y->causal) return false;
+        if (x->causal ? y->diag != x->diag + x->n_q : y->n_k != x->n_k)
+            return false;
+    }
+    return true;
+}
+
+static void finish_group(struct slices *s, int64_t row, int64_t rows)
+{
+    int64_t i, n = s->n - s->group;
+
+    sort_group(s);
+    join_keys(s);
+    if (s->group > 0 && continues(s)) {
+        n = s->n - s->group;
+        for (i = 0; i < n; i++) {
+            s->v[s->last + i].n_q += rows;
+            s->v[s->last + i].n_k = s->v[s->group + i].n_k;
+        }
+        s->n = s->group;
+        return;
+    }
+    for (i = s->group; i < s->n; i++) {
+        s->v[i].q = row;
+        s->v[i].n_q = rows;
+    }
+    s->last = s->group;
+    s->group = s->n;
+}
+
+/* ---- one query ----------------------------------------------------------- */
+
+/* Chains above the query's, root first; returns how many. */
+static int64_t climb_path(const struct slices *s, const struct chains *c,
+                          int64_t chain)
+{
+    int64_t depth = c->v[chain].depth, i;
+
+    for (i = depth; i > 0; i--) {
+        s->path[i - 1] = chain;
+        chain = c->v[chain].up;
+    }
+    return depth;
+}
+
+int slices_add(struct slices *s, const struct chains *c, const struct query *q,
+               int64_t row, const struct places *key, bool local, bool *any,
+               struct err *e)
+{
+    int64_t i, depth, rows = q->end - q->start;
+    int rc = ERR_OK;
+
+    *any = false;
+    if (key->n == 0) return ERR_OK;
+    depth = climb_path(s, c, q->chain);
+    for (i = 0; i < depth && rc == ERR_OK; i++) {
+        const struct chain *below = &c->v[s->path[i]];
+        rc = put_rows(s, key, c->v[below->up].start, below->cut, e);
+    }
+    if (rc == ERR_OK)
+        rc = put_rows(s, key, c->v[q->chain].start, q->start, e);
+    if (rc == ERR_OK && local) rc = put(s, q->row, rows, true, e);
+    if (rc != ERR_OK || s->n == s->group) return rc;
+    *any = true;
+    finish_group(s, row, rows);
+    return ERR_OK;
+}
