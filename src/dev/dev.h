@@ -21,7 +21,7 @@ struct dev_options {
     int rank;               /* of this process's run */
     int gpu;                /* cuda: device index */
     enum dtype act;         /* activations and weights: bf16, f32 or f64 */
-    uint64_t limit_bytes;   /* dry: device size, 0 for none */
+    uint64_t limit_bytes;   /* dry, cpu: device size, 0 for none */
 };
 
 struct dev_ops {

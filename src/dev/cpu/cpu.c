@@ -1,0 +1,183 @@
+/*
+** cpu.c - the cpu device: segments from anonymous mappings, which cost
+** nothing until they are touched, and the scratch buffer of its kernels.
+*/
+#include "dev/cpu/cpu.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef PEAKPROOF_PLAIN_GEMM
+#include <cblas.h>
+#endif
+
+static struct cpu *cpu_of(struct dev *d)
+{
+    return (struct cpu *)d;
+}
+
+/* ---- segments ----------------------------------------------------------- */
+
+static int segment_get(void *ctx, uint64_t bytes, uint64_t *addr,
+                       struct err *e)
+{
+    struct cpu *c = ctx;
+    void *p = MAP_FAILED;
+
+    if (c->limit == 0 || bytes <= c->limit - c->taken)
+        p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        return err_set(e, ERR_OOM, "cpu: no segment of %llu bytes (%llu are "
+                       "taken, limit %llu)", (unsigned long long)bytes,
+                       (unsigned long long)c->taken,
+                       (unsigned long long)c->limit);
+    c->taken += bytes;
+    *addr = (uint64_t)(uintptr_t)p;
+    return ERR_OK;
+}
+
+static void segment_put(void *ctx, uint64_t addr, uint64_t bytes)
+{
+    struct cpu *c = ctx;
+
+    munmap((void *)(uintptr_t)addr, (size_t)bytes);
+    c->taken -= bytes;
+}
+
+/* ---- the device ----------------------------------------------------------- */
+
+/* A rank is a thread and computes alone: BLAS threads of its own would share
+** cores with the other ranks and change the order of sums. */
+static void pin_blas(void)
+{
+#ifndef PEAKPROOF_PLAIN_GEMM
+    openblas_set_num_threads(1);
+#endif
+}
+
+static int cpu_open(const struct dev_options *o, struct dev **out,
+                    struct err *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    bool f64 = o->act == DT_F64;
+    struct cpu *c;
+
+    if (o->act != DT_BF16 && o->act != DT_F32 && !f64)
+        return err_set(e, ERR_USAGE, "cpu: activations must be bf16, f32 or "
+                       "f64");
+    c = calloc(1, sizeof *c);
+    if (c == NULL) return err_nomem(e);
+    pthread_once(&once, pin_blas);
+    c->limit = o->limit_bytes;
+    c->dev.ops = &dev_cpu;
+    c->dev.k = f64 ? &cpu_kernels_f64 : &cpu_kernels_f32;
+    c->dev.act = o->act;
+    c->dev.acc = f64 ? DT_F64 : DT_F32;
+    c->dev.source = (struct mem_source){c, segment_get, segment_put};
+    *out = &c->dev;
+    return ERR_OK;
+}
+
+static void cpu_close(struct dev *d)
+{
+    if (d == NULL) return;
+    free(cpu_of(d)->scratch);
+    free(d);
+}
+
+static int cpu_copy(struct dev *d, void *dst, const void *src, size_t n,
+                    struct err *e)
+{
+    (void)d;
+    (void)e;
+    if (n > 0) memcpy(dst, src, n);
+    return ERR_OK;
+}
+
+static int cpu_sync(struct dev *d, struct err *e)
+{
+    (void)d;
+    (void)e;
+    return ERR_OK;
+}
+
+const struct dev_ops dev_cpu = {
+    .name = "cpu",
+    .computes = true,
+    .open = cpu_open,
+    .close = cpu_close,
+    .upload = cpu_copy,
+    .download = cpu_copy,
+    .sync = cpu_sync,
+};
+
+/* ---- what kernels need ------------------------------------------------------ */
+
+void *cpu_scratch(struct dev *d, size_t bytes)
+{
+    struct cpu *c = cpu_of(d);
+    size_t room = bytes + bytes / 4 + 64;
+
+    if (bytes <= c->scratch_bytes && c->scratch != NULL) return c->scratch;
+    free(c->scratch);
+    c->scratch = malloc(room);
+    c->scratch_bytes = c->scratch != NULL ? room : 0;
+    return c->scratch;
+}
+
+static bool kind_fits(enum dtype t, enum cpu_kind kind, enum dtype acc)
+{
+    switch (kind) {
+    case CPU_FLOAT: return t == DT_BF16 || t == DT_F32 || t == DT_F64;
+    case CPU_ACC: return t == acc;
+    case CPU_I64: return t == DT_I64;
+    case CPU_U8: return t == DT_U8;
+    case CPU_SAME: return true;
+    }
+    return false;
+}
+
+bool cpu_fits(const struct mat *m, int64_t rows, int64_t cols,
+              enum cpu_kind kind, enum dtype acc)
+{
+    if (m->rows != rows || m->cols != cols || rows < 0 || cols < 0)
+        return false;
+    if (rows == 0 || cols == 0) return true;
+    return m->p != NULL && (rows == 1 || m->ld >= cols)
+        && kind_fits(m->t, kind, acc);
+}
+
+static const char *type_name(enum dtype t)
+{
+    static const char *const name[] = {
+        [DT_BF16] = "bf16", [DT_F32] = "f32", [DT_F64] = "f64",
+        [DT_I32] = "i32", [DT_I64] = "i64", [DT_U8] = "u8"
+    };
+    return name[t];
+}
+
+int cpu_misfit(struct err *e, const char *kernel, const char *view,
+               const struct mat *m, int64_t rows, int64_t cols,
+               enum cpu_kind kind)
+{
+    static const char *const want[] = {
+        [CPU_FLOAT] = "float", [CPU_ACC] = "acc", [CPU_I64] = "i64",
+        [CPU_U8] = "u8", [CPU_SAME] = "the same type"
+    };
+    return err_set(e, ERR_RUN, "cpu %s: view %s is %lld x %lld %s%s, not "
+                   "%lld x %lld %s", kernel, view, (long long)m->rows,
+                   (long long)m->cols, type_name(m->t),
+                   m->p == NULL ? " (absent)" : "", (long long)rows,
+                   (long long)cols, want[kind]);
+}
+
+int cpu_out_of_range(struct err *e, const char *kernel, const char *what,
+                     int64_t at, int64_t is, int64_t n)
+{
+    return err_set(e, ERR_RUN, "cpu %s: %s[%lld] is %lld, not in 0..%lld",
+                   kernel, what, (long long)at, (long long)is,
+                   (long long)n - 1);
+}
