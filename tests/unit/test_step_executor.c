@@ -7,7 +7,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
+
 #include "base/num.h"
+#include "price/price.h"
 #include "step/executor_check.h"
 
 /* Heads of Qwen3.6-35B-A3B. */
@@ -61,11 +64,97 @@ static void test_tiny_and_empty(void **state)
     assert_int_equal(records(&qwen, &none, 0, 0, 128, 64), 0);
 }
 
+/* ---- random plans against the mirror ------------------------------------ */
+
+#define PLANS 20000
+
+static int64_t tape(const struct model *m, const struct stage *s, int64_t own)
+{
+    int64_t row = m->q_heads * (m->head_dim + 1) * 4;
+
+    return s->q_full ? own * row : s->q * (row + 8);
+}
+
+/* Without a local stage the first remote stage records no tape; the mirror
+** leaves out the smallest: first tape - smallest tape. */
+static int64_t exception(const struct model *m, const struct stage *s,
+                         int64_t n, int64_t own)
+{
+    int64_t first = -1, least = 0, i;
+
+    for (i = 0; i < n; i++) {
+        if (s[i].q == 0 || s[i].k == 0) continue;
+        if (s[i].local) return 0;
+        if (first < 0) first = least = tape(m, &s[i], own);
+        least = num_min(least, tape(m, &s[i], own));
+    }
+    return first < 0 ? 0 : first - least;
+}
+
+/* What a sample of random plans must contain to mean something. */
+struct seen {
+    int64_t aligned, unaligned, partial, empty, tiny, no_local, exceptions;
+};
+
+static void look(struct seen *seen, const struct stage *s, int64_t n,
+                 int64_t own, int64_t less)
+{
+    int64_t i;
+
+    for (i = 0; i < n; i++) {
+        seen->aligned += s[i].q > 0 && s[i].q % 128 == 0;
+        seen->unaligned += s[i].q % 128 != 0;
+        seen->partial += s[i].q > 0 && s[i].q < own;
+        seen->empty += s[i].q == 0;
+        seen->tiny += s[i].q > 0 && s[i].q < 4;
+    }
+    seen->no_local += n > 1 && s[0].q == 0;
+    seen->exceptions += less > 0;
+}
+
+static uint64_t seed_of_run(void)
+{
+    const char *text = getenv("PEAKPROOF_SEED");
+
+    return text != NULL ? strtoull(text, NULL, 10) : 20240611;
+}
+
+static void test_mirror(void **state)
+{
+    static const int64_t blocks[][2] = {{128, 64}, {128, 128}, {64, 64}};
+    uint64_t seed = seed_of_run(), at = seed;
+    struct stage st[EXECUTOR_STAGES];
+    struct seen seen = {0};
+    int64_t own, n, i;
+
+    (void)state;
+    print_message("PEAKPROOF_SEED=%" PRIu64 "\n", seed);
+    for (i = 0; i < PLANS; i++) {
+        const int64_t *b = blocks[i % 3];
+        int64_t held, less, mirror;
+
+        n = executor_random_stages(&at, st, &own);
+        held = records(&qwen, st, n, own, b[0], b[1]);
+        mirror = price_stage_records(&qwen, st, n, own, b[0], b[1]);
+        less = exception(&qwen, st, n, own);
+        if (mirror - held != less)
+            fail_msg("plan %d: mirror %" PRId64 ", executor %" PRId64
+                     ", exception %" PRId64 " (replay with "
+                     "PEAKPROOF_SEED=%" PRIu64 ")", (int)i, mirror, held,
+                     less, seed);
+        look(&seen, st, n, own, less);
+    }
+    assert_true(seen.aligned > 100 && seen.unaligned > 100);
+    assert_true(seen.partial > 100 && seen.empty > 100 && seen.tiny > 100);
+    assert_true(seen.no_local > 100 && seen.exceptions > 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_real_batch),
         cmocka_unit_test(test_tiny_and_empty),
+        cmocka_unit_test(test_mirror),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
