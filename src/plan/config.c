@@ -92,7 +92,7 @@ void plan_configure(const struct model *m, const struct plan_options *o,
     if (model_count(m, LAYER_GDN) > 0) configure_gdn(m, o, &out->gdn);
 }
 
-/* ---- cost of attention --------------------------------------------------- */
+/* ---- cost of attention -------------------------------------------------- */
 
 static double underfill(const struct attention_config *c,
                         const struct stage_load *l)

@@ -119,7 +119,7 @@ bool gdn_init(struct gdn *g, const struct gdn_config *config,
     return find_legal(g, chunks, l, a) && sort_by_depth(g, a);
 }
 
-/* ---- placement ----------------------------------------------------------- */
+/* ---- placement ---------------------------------------------------------- */
 
 /* The rank for rows [start, end): the one with which all are done soonest,
 ** rows counted that must move there; on ties the one that holds most of the
@@ -191,7 +191,7 @@ static int64_t place_all(struct gdn *g, const struct chain_set *s)
     return total;
 }
 
-/* ---- cost ---------------------------------------------------------------- */
+/* ---- cost --------------------------------------------------------------- */
 
 /* Work of the ranks over all depths: per depth the longest segment (shard)
 ** times their number. */
@@ -283,7 +283,7 @@ double gdn_score(struct gdn *g, const struct chain_set *s)
     return slowest + total + (double)x.parent_states * c->parent_state;
 }
 
-/* ---- result -------------------------------------------------------------- */
+/* ---- result ------------------------------------------------------------- */
 
 bool gdn_shards(const struct gdn *g, struct arena *a, struct shards *out)
 {

@@ -27,7 +27,7 @@ struct chain_search {
     bool failed;                        /* out of memory */
 };
 
-/* ---- sets ---------------------------------------------------------------- */
+/* ---- sets --------------------------------------------------------------- */
 
 static bool same_bits(const struct gdn *g, const uint64_t *x,
                       const uint64_t *y)
@@ -88,7 +88,7 @@ static void keep_best(const struct gdn *g, struct chain_set *list, int *n,
     list[at] = *x;
 }
 
-/* ---- groups --------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------- */
 
 /* A single legal segment or all legal children of one parent: members
 ** [first, first + n) of the list by parent. */
@@ -223,7 +223,7 @@ static void find_groups(struct chain_search *s, uint64_t *all)
     }
 }
 
-/* ---- search --------------------------------------------------------------- */
+/* ---- search ------------------------------------------------------------- */
 
 static bool contains(const struct gdn *g, const struct chain_set *set,
                      const uint64_t *bits)

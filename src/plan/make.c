@@ -18,7 +18,7 @@ struct steps {
     struct held_list gdn;
 };
 
-/* ---- forced cuts --------------------------------------------------------- */
+/* ---- forced cuts -------------------------------------------------------- */
 
 /* Where rank r's rows begin: [0, cut) is rank 0's, the others share the rest
 ** evenly. */
@@ -71,7 +71,7 @@ static bool cut_shards(struct steps *s, int64_t cut, struct shards *out)
     return true;
 }
 
-/* ---- layouts ------------------------------------------------------------- */
+/* ---- layouts ------------------------------------------------------------ */
 
 static bool plan_chunks(struct steps *s)
 {
@@ -166,7 +166,7 @@ int plan_make_with(const struct batch *b, const struct plan_options *o,
     return ERR_OK;
 }
 
-/* ---- options ------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------ */
 
 static int check_cut(const char *name, int64_t cut, const struct batch *b,
                      int64_t cp, struct err *e)

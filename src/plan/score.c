@@ -18,7 +18,7 @@ struct count { int64_t rows, ranges; };
 /* One rank's part in one wave. */
 struct tally {
     int64_t pairs;
-    struct count q, recv, send, keys;
+    struct count q, recv, send;
     int64_t reach;          /* last chunk that sees a key fetched so far */
     int64_t q_end;          /* chunk after the last query chunk counted */
 };
@@ -92,9 +92,11 @@ static void add_pairs(struct search *s, const struct layout *l,
 }
 
 /* Chunk j as a source of keys: the ranks that newly need it start a range,
-** those that needed the chunk before it (of the same owner and wave)
-** continue one. A sender counts every peer and, once more, their union: a
-** quirk of the published model that is kept. */
+** those that needed the chunk before it (of the same owner and wave) continue
+** one. Ranges so count by source; the stage that reads them is taken to count
+** them alike, which the description leaves open and three ranks can tell. A
+** sender counts every peer and, once more, their union: a quirk of the
+** published model that is kept. */
 static void count_keys(struct search *s, const struct layout *l, int64_t j)
 {
     int64_t owner = l->owner[j], rows = chunk_rows(s->chunks, j);
@@ -113,10 +115,6 @@ static void count_keys(struct search *s, const struct layout *l, int64_t j)
         from->send.rows += rows;
         from->send.ranges += starts;
         to->reach = num_max(to->reach, s->chunks->last[j]);
-        /* the union over sources, as the stage reads its keys */
-        to->keys.ranges += j == 0 || l->wave[j - 1] != l->wave[j] ||
-                           l->owner[j - 1] == rank ||
-                           (s->need[j - 1] >> rank & 1) == 0;
     }
     from->send.rows += rows;
     from->send.ranges += (before & ~(UINT64_C(1) << owner)) == 0;
@@ -214,7 +212,7 @@ static double direction_ms(const struct search *s, int64_t rank, int64_t waves,
         const struct tally *t = tally_of(s, rank, v);
         struct stage_load load = {
             (double)t->pairs, t->q.rows, t->recv.rows, t->q.ranges,
-            t->keys.ranges
+            t->recv.ranges
         };
         if (!is_active(t)) continue;
         stage[n] = plan_stage_cost(c, backward, true, &load);

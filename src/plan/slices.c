@@ -62,7 +62,7 @@ static int put_rows(struct slices *s, const struct places *key, int64_t start,
     return rc;
 }
 
-/* ---- joining ------------------------------------------------------------- */
+/* ---- joining ------------------------------------------------------------ */
 
 /* Keys of several sources may arrive in another order than packed. */
 static void sort_group(struct slices *s)
@@ -136,7 +136,7 @@ static void finish_group(struct slices *s, int64_t row, int64_t rows)
     s->group = s->n;
 }
 
-/* ---- one query ----------------------------------------------------------- */
+/* ---- one query ---------------------------------------------------------- */
 
 /* Chains above the query's, root first; returns how many. */
 static int64_t climb_path(const struct slices *s, const struct chains *c,

@@ -38,7 +38,7 @@ static int64_t pick(int64_t lo, int64_t hi)
                      #x); \
     } while (0)
 
-/* ---- one random plan -------------------------------------------------------- */
+/* ---- one random plan ---------------------------------------------------- */
 
 static struct batch random_batch(void)
 {
@@ -101,7 +101,7 @@ static struct plan random_plan(const struct batch *b)
     return p;
 }
 
-/* ---- row numberings ---------------------------------------------------------- */
+/* ---- row numberings ----------------------------------------------------- */
 
 struct rows { int64_t v[MAX_TOKENS * 2], n; };
 
@@ -149,7 +149,7 @@ static void check_partition(const struct plan *p, struct rows *by_rank,
     for (i = 0; i < p->tokens; i++) CHECK(seen[i] == 1);
 }
 
-/* ---- attention ---------------------------------------------------------------- */
+/* ---- attention ---------------------------------------------------------- */
 
 static int64_t segment_at(const struct batch *b, int64_t row)
 {
@@ -271,7 +271,7 @@ static void check_attention(const struct plan *p)
             CHECK(pairs[q][k] == visible(p->batch, q, k));
 }
 
-/* ---- GDN -------------------------------------------------------------------- */
+/* ---- GDN ---------------------------------------------------------------- */
 
 /* The piece that ends segment s before its token offset, searched plainly. */
 static void check_state(const struct plan *p, const struct gdn_piece *x)
@@ -378,7 +378,7 @@ static void check_positions(const struct plan *p, const struct rows *rows,
     }
 }
 
-/* ---- driver -------------------------------------------------------------------- */
+/* ---- driver ------------------------------------------------------------- */
 
 static void one_case(void)
 {

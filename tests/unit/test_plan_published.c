@@ -53,7 +53,7 @@ static void assert_near(double x, double want, double eps)
     if (!(fabs(x - want) <= eps)) fail_msg("%.9f is not %.9f", x, want);
 }
 
-/* ---- one causal sequence, CP2, 35B ---------------------------------------- */
+/* ---- one causal sequence, CP2, 35B -------------------------------------- */
 
 struct row {
     int64_t n, chunk, count;
@@ -147,7 +147,7 @@ static void the_published_short_sequence(void **state)
     batch_free(&b);
 }
 
-/* ---- several roots --------------------------------------------------------- */
+/* ---- several roots ------------------------------------------------------ */
 
 static void independent_roots(void **state)
 {
@@ -222,7 +222,7 @@ static void the_random_batch(void **state)
     batch_free(&b);
 }
 
-/* ---- real conversations ---------------------------------------------------- */
+/* ---- real conversations ------------------------------------------------- */
 
 static struct batch real(int64_t n)
 {
@@ -301,7 +301,7 @@ static void a_dense_pair(void **state)
     batch_free(&b);
 }
 
-/* ---- chunks of 512, CP2 and CP4 --------------------------------------------- */
+/* ---- chunks of 512, CP2 and CP4 ----------------------------------------- */
 
 static int64_t most_chunks(const struct plan *p)
 {
@@ -379,7 +379,7 @@ static void one_range_a_rank(void **state)
             }
 }
 
-/* ---- costs -------------------------------------------------------------------- */
+/* ---- costs -------------------------------------------------------------- */
 
 static void stage_costs(void **state)
 {
