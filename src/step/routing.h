@@ -1,6 +1,23 @@
 /*
 ** routing.h - how many (token, expert) pairs each rank receives, for devices
 ** that compute no router. Stated in the scenario, never fitted.
+**
+** ROUTING_CV draws, for every layer anew, the load of each expert from a
+** gamma distribution with mean 1 and standard deviation cv (shape 1 / cv^2).
+** A rank's share is the sum over its experts, which lie on the ranks in
+** order, experts / ep on each. Gamma, because loads of independent gamma
+** variables divided by their sum follow a Dirichlet distribution: the loads
+** are positive, their spread is exactly the one asked for, and the law of a
+** rank's share is known in closed form, so that the generator can be tested
+** against it. With A = experts / cv^2, received / even share has mean 1 and
+** variance (ep - 1) / (A + 1): at 256 experts and EP2 a standard deviation
+** of 0.0625 cv. A wave does not change the draw: the waves of a case run the
+** same batch through the same frozen router.
+**
+** The same numbers come out on every machine: random bits are those of
+** dev/random.h, and real arithmetic uses + - * / and sqrt alone, which IEEE
+** 754 defines to the last bit, each operation rounded to double by itself
+** (routing.c says how); shares become rows in integers.
 */
 #ifndef STEP_ROUTING_H
 #define STEP_ROUTING_H
@@ -13,31 +30,41 @@ enum routing_kind {
     ROUTING_BALANCED,       /* every rank of an EP group its even share */
     ROUTING_CV,             /* expert loads with a coefficient of variation,
                                drawn per layer from a seed */
-    ROUTING_SHARE,          /* the most-loaded rank gets share x its even
-                               share in every layer (rank 0 unless said) */
+    ROUTING_SHARE,          /* rank share_rank gets share x its even share in
+                               every layer, the others the rest evenly */
     ROUTING_HISTOGRAM       /* recorded: CSV wave,layer,rank,expert,rows */
 };
 
+#define ROUTING_MAX_CV 16
+
 struct routing {
     enum routing_kind kind;
-    double cv;              /* ROUTING_CV, >= 0 */
+    double cv;              /* ROUTING_CV, in [0, ROUTING_MAX_CV] */
     uint64_t seed;
-    double share;           /* ROUTING_SHARE, in [1, ep] */
+    double share;           /* ROUTING_SHARE, in [1, ep]; six decimals count */
     int64_t share_rank;
     /* ROUTING_HISTOGRAM: rows[((wave * layers + layer) * ranks + rank) *
-    ** experts + expert] pairs that rank sends to that expert; owned */
+    ** experts + expert] pairs that rank sends to that expert; owned. With
+    ** one wave it holds for every wave. */
     int64_t *rows;
     int64_t waves, layers, ranks, experts;
 };
 
 /* Pairs that each rank of the EP group receives in this layer and wave, when
 ** the group's ranks route total pairs in all: out[ep], summing to total.
-** Equal shares are as even as integers allow, low ranks first. */
+** Equal shares are as even as integers allow, low ranks first. ep must divide
+** experts. With ep 1 the rank receives what it routes, total, whatever is
+** stated. ERR_INPUT: a share that ep ranks cannot have, a histogram without
+** this wave or layer, of other experts or another total. */
 int routing_received(const struct routing *r, int64_t wave, int64_t layer,
                      int64_t experts, int64_t ep, int64_t total, int64_t *out,
                      struct err *e) MUST_CHECK;
+
+/* Reads a histogram: any order of rows, each once; those left out are 0. The
+** largest numbers found say how many waves, layers, ranks and experts there
+** are. ERR_INPUT names file and line. */
 int routing_load(const char *path, struct routing *out, struct err *e)
     MUST_CHECK;
-void routing_free(struct routing *r);
+void routing_free(struct routing *r);   /* an all-zero one is fine */
 
 #endif
