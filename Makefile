@@ -89,6 +89,22 @@ $(BUILD)/lib$(1).a: $(call objs,$(call src_of,$(1)))
 endef
 $(foreach m,$(MODULES),$(eval $(call archive,$(m))))
 
+# The scenario API's Lua part is built in: the file as bytes of a C array.
+$(BUILD)/gen/prelude.c: lua/peakproof.lua
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)(echo '#include "script/api.h"'; \
+	    echo 'const char api_prelude[] = {'; \
+	    od -An -v -tx1 $< | sed 's/\([0-9a-f][0-9a-f]\)/0x\1,/g'; \
+	    echo '0};'; \
+	    echo 'const size_t api_prelude_len = sizeof api_prelude - 1;') >$@
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/libscript.a: $(BUILD)/gen/prelude.o
+
 # ---- tests -----------------------------------------------------------------
 
 # tests/unit/test_MODULE_subject.c links MODULE's archive and those to its

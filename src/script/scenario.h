@@ -4,20 +4,21 @@
 ** The file runs in a state with limits on memory and instructions that a
 ** pcall cannot catch, and without io and os unless unsafe. What it returns
 ** is walked strictly: an unknown key, a wrong type or a number out of bounds
-** is ERR_INPUT naming file, line (of the table's construction where known,
-** else of the file), key and the nearest valid key. Everything the program
-** needs is copied out into the structs below; no Lua value outlives a call
-** except estimator functions, which stay in their state.
+** is ERR_INPUT naming file, line, key and the nearest valid key. Everything
+** the program needs is copied out into the structs below; no Lua value
+** outlives a call except estimator functions, which stay in their state.
 */
 #ifndef SCRIPT_SCENARIO_H
 #define SCRIPT_SCENARIO_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
 #include "batch/batch.h"
 #include "plan/plan.h"
+#include "price/price.h"
 #include "step/routing.h"
 
 enum batch_kind { BATCH_LAYOUT, BATCH_LENGTHS, BATCH_TREE, BATCH_CORPUS };
@@ -41,6 +42,7 @@ struct scenario_case {
     struct batch batch;             /* not for BATCH_LAYOUT */
     struct rank_plan *layout;       /* [cp], BATCH_LAYOUT only; sizes */
     int64_t layout_tokens;          /* BATCH_LAYOUT: sum of attention rows */
+    int64_t routed_rows;            /* what price is told; -1: its default */
     int64_t cut;                    /* plan = {cut = rows}; 0: none */
     enum plan_profile profile;
     int64_t head_rows;              /* -1: every row is labelled */
@@ -61,11 +63,15 @@ struct scenario_case {
 };
 
 struct scenario_option {
-    char *name, *help;
+    char *name;
+    char *help;             /* one line, or NULL */
     char *type;             /* "int", "number", "string", "boolean" */
     char *value;            /* as set, printed form */
     char *default_value;
+    char *allowed;          /* "1 to 8", "a, b or c"; NULL: anything */
 };
+
+struct scenario_estimators;
 
 struct scenario {
     char *path, *name, *about;
@@ -73,21 +79,50 @@ struct scenario {
     int64_t n_option;
     struct scenario_case *kase;
     int64_t n_case;
-    void *state;            /* the Lua state, closed by scenario_free */
+    /* estimators that the scenario itself declares; NULL: none */
+    struct scenario_estimators *estimators;
 };
 
 struct scenario_limits {
     uint64_t memory_bytes;      /* 0: 256 MiB */
-    uint64_t instructions;      /* 0: 500 million */
-    bool unsafe;
+    uint64_t instructions;      /* of one call; 0: 500 million */
+    bool unsafe;                /* all of Lua's libraries, io and os too */
+    /* not 0 ends a running script with ERR_INTERRUPTED; may be NULL. Kept
+    ** until scenario_free. */
+    const volatile sig_atomic_t *interrupt;
 };
 
-/* Loads path ("-" is standard input) with name=value settings (unknown
-** names are ERR_USAGE with a suggestion). data_dir is where the shipped
-** models and data live. */
+/* Loads path ("-" is standard input) with name=value settings (an unknown
+** name or a bad value is ERR_USAGE). data_dir is where the shipped models,
+** data and modules live ("lua"). Errors in the file are ERR_INPUT: one line
+** "FILE:LINE: message", then indented frames of a traceback. */
 int scenario_load(const char *path, const char *data_dir, char **setting,
                   int n_setting, const struct scenario_limits *limits,
                   struct scenario **out, struct err *e) MUST_CHECK;
-void scenario_free(struct scenario *s);
+void scenario_free(struct scenario *s);     /* NULL is fine */
+
+/* ---- estimators written in Lua -------------------------------------------
+
+** estimator{name = ..., price = function(facts) ... end} declares one, in a
+** scenario or in a file given to --estimator. facts is a fresh table with
+** what FACTS.json holds and nothing else: integers, flags, lists; "model" is
+** a table of its geometry. price returns {raw = bytes, terms = {name =
+** bytes, ...}} whose terms sum to raw (left out: all of it is "other"), or
+** nil and a reason where it does not apply. Every call has the limits of a
+** scenario. One thread at a time. */
+
+int scenario_estimator_load(const char *path, const char *data_dir,
+                            const struct scenario_limits *limits,
+                            struct scenario_estimators **out, struct err *e)
+    MUST_CHECK;
+void scenario_estimator_free(struct scenario_estimators *s);
+int64_t scenario_estimator_count(const struct scenario_estimators *s);
+/* Borrowed until the estimators are freed. */
+const char *scenario_estimator_name(const struct scenario_estimators *s,
+                                    int64_t i);
+/* ERR_INPUT: an error in the function or in what it returned. */
+int scenario_estimator_call(struct scenario_estimators *s, int64_t i,
+                            const struct price_facts *facts,
+                            struct estimate *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,0 +1,432 @@
+/* case.c - the cases of a scenario, from tables to struct scenario_case */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "script/api.h"
+#include "script/find.h"
+#include "script/read.h"
+
+#define MAX_CASES 100000
+#define MAX_BYTES (INT64_C(1) << 60)
+#define BIG INT64_C(1000000000)
+
+#define INT(key, lo, hi) \
+    {#key, FIELD_INT, offsetof(struct scenario_case, key), lo, hi}
+#define NUMBER(key, lo, hi) \
+    {#key, FIELD_NUMBER, offsetof(struct scenario_case, key), lo, hi}
+#define FLAG(key) \
+    {#key, FIELD_FLAG, offsetof(struct scenario_case, key), 0, 0}
+#define TEXT(key) \
+    {#key, FIELD_TEXT, offsetof(struct scenario_case, key), 0, 0}
+#define OTHER(key) {key, FIELD_OTHER, 0, 0, 0}
+#define END {NULL, FIELD_OTHER, 0, 0, 0}
+
+static const struct field case_fields[] = {
+    TEXT(about),
+    OTHER("batch"),
+    INT(cp, 1, API_MAX_RANKS),
+    FLAG(cp_attention),
+    OTHER("device_bytes"),
+    OTHER("dtype"),
+    INT(ep, 1, BIG),
+    INT(head_rows, 0, API_MAX_ROWS),
+    INT(hybridep_held_rows, 0, API_MAX_ROWS),
+    INT(layers, 1, BIG),
+    NUMBER(learning_rate, 0, 1000),
+    NUMBER(lora_alpha, 0, BIG),
+    INT(lora_rank, 0, 65536),
+    OTHER("model"),
+    OTHER("name"),
+    INT(output_bytes, 0, MAX_BYTES),
+    OTHER("plan"),
+    INT(pp, 1, BIG),
+    INT(price_head_rows, 0, API_MAX_ROWS),
+    OTHER("published"),
+    OTHER("routing"),
+    OTHER("seed"),
+    FLAG(softmax_offset),
+    OTHER("tokens"),
+    OTHER("tolerance"),
+    INT(tp, 1, BIG),
+    INT(waves, 1, 1000),
+    OTHER("weights"),
+    END,
+};
+
+/* ---- names and files ------------------------------------------------ */
+
+static void check_name(const struct decl *d, const char *name)
+{
+    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS"
+                               "TUVWXYZ0123456789._+=@-";
+
+    if (strspn(name, good) != strlen(name) || strlen(name) > 100)
+        decl_fail(d, "name", "may hold up to 100 letters, digits and "
+                  "._+=@-");
+}
+
+static void read_model(const struct decl *d, struct scenario_case *c)
+{
+    lua_State *L = d->L;
+    const char *name;
+    char near[100];
+
+    decl_need(d, "model");
+    decl_text(d, "model", &c->model_path);
+    name = c->model_path;
+    if (find_file(L, name, "models", ".json")) {
+        script_dup(L, &c->model_path, lua_tostring(L, -1));
+        lua_pop(L, 1);
+        return;
+    }
+    find_nearest(L, name, "models", ".json", near, sizeof near);
+    if (*near != '\0')
+        decl_fail(d, "model", "no file '%s' (did you mean '%s'?)", name,
+                  near);
+    decl_fail(d, "model", "no file '%s' or '%s.json' in %s or %s/models",
+              name, name, script_of(L)->dir, script_of(L)->data_dir);
+}
+
+/* A file or folder that must be there. */
+static void read_path(const struct decl *d, const char *key,
+                      const char *folder, char **out)
+{
+    if (!decl_text(d, key, out)) return;
+    if (!find_file(d->L, *out, folder, ""))
+        decl_fail(d, key, "no file or folder '%s' (looked in %s)", *out,
+                  script_of(d->L)->dir);
+    script_dup(d->L, out, lua_tostring(d->L, -1));
+    lua_pop(d->L, 1);
+}
+
+static void read_weights(const struct decl *d, struct scenario_case *c)
+{
+    if (decl_get(d, "weights") == LUA_TSTRING &&
+        strcmp(lua_tostring(d->L, -1), "random") != 0)
+        read_path(d, "weights", "", &c->weights);
+    else
+        decl_text(d, "weights", &c->weights);
+    lua_pop(d->L, 1);
+}
+
+/* Bytes, as a number or with a unit: "80G". */
+static void read_bytes(const struct decl *d, const char *key, uint64_t *out)
+{
+    int64_t bytes = 0;
+
+    if (decl_get(d, key) != LUA_TSTRING)
+        decl_int(d, key, 1, MAX_BYTES, &bytes);
+    else if (!num_parse_bytes(lua_tostring(d->L, -1), &bytes) || bytes < 1)
+        decl_fail(d, key, "must be a number of bytes, as in \"80G\" or "
+                  "\"512Mi\", not '%s'", lua_tostring(d->L, -1));
+    lua_pop(d->L, 1);
+    *out = (uint64_t)bytes;
+}
+
+/* ---- batch and plan ------------------------------------------------- */
+
+static void copy_layout(lua_State *L, const struct api_batch *b,
+                        struct scenario_case *c)
+{
+    c->layout = decl_alloc(L, b->cp, sizeof *c->layout);
+    c->layout_tokens = b->tokens;
+    c->routed_rows = b->routed_rows;
+    for (int64_t r = 0; r < b->cp; r++) {
+        const struct rank_plan *from = &b->layout[r];
+        struct rank_plan *to = &c->layout[r];
+        to->attention_rows = from->attention_rows;
+        to->gdn_rows = from->gdn_rows;
+        to->stage = decl_alloc(L, from->n_stage, sizeof *to->stage);
+        to->n_stage = from->n_stage;
+        memcpy(to->stage, from->stage,
+               (size_t)from->n_stage * sizeof *to->stage);
+    }
+}
+
+static void read_batch(const struct decl *d, struct scenario_case *c)
+{
+    lua_State *L = d->L;
+    const struct api_batch *b;
+
+    decl_need(d, "batch");
+    decl_get(d, "batch");
+    b = api_to_batch(L, -1);
+    if (b == NULL)
+        decl_fail(d, "batch", "must come from batch.layout, lengths, random, "
+                  "sequences or tree, not be a %s", luaL_typename(L, -1));
+    c->batch_kind = b->kind;
+    if (b->kind == BATCH_LAYOUT) {
+        if (b->cp != c->cp)
+            decl_fail(d, "batch", "is a layout of %" PRId64 " ranks, but cp "
+                      "is %" PRId64, b->cp, c->cp);
+        copy_layout(L, b, c);
+    } else {
+        c->batch = b->batch;
+        c->batch.seg = NULL;            /* ours only once it is copied */
+        c->batch.seg = decl_alloc(L, b->batch.n_seg, sizeof *b->batch.seg);
+        memcpy(c->batch.seg, b->batch.seg,
+               (size_t)b->batch.n_seg * sizeof *b->batch.seg);
+    }
+    lua_pop(L, 1);
+}
+
+struct plan_decl { int64_t cut; };
+
+static const struct field plan_fields[] = {
+    {"cut", FIELD_INT, offsetof(struct plan_decl, cut), 1, API_MAX_ROWS},
+    OTHER("profile"),
+    END,
+};
+
+static void read_plan(const struct decl *d, struct scenario_case *c)
+{
+    static const char *const profiles[] = {"old", "new", NULL};
+    static const enum plan_profile value[] = {PLAN_OLD, PLAN_NEW};
+    struct decl p = *d;
+    struct plan_decl v = {0};
+    int profile = 1;
+
+    if (!decl_table(d, "plan")) return;
+    decl_open(&p, d->L, -1, plan_fields, "%.100s: plan", d->what);
+    if (c->batch_kind == BATCH_LAYOUT)
+        decl_fail(d, "plan", "has no meaning for a recorded layout");
+    decl_fields(&p, plan_fields, &v);
+    decl_word(&p, "profile", profiles, &profile);
+    c->cut = v.cut;
+    c->profile = value[profile];
+    if (c->cut > 0 && c->cut >= c->batch.tokens)
+        decl_fail(&p, "cut", "must be less than the batch's %" PRId64
+                  " tokens, not %" PRId64, c->batch.tokens, c->cut);
+    lua_pop(d->L, 1);
+}
+
+/* ---- routing -------------------------------------------------------- */
+
+struct routing_decl { double cv, share; int64_t rank, seed; char *histogram; };
+
+static const struct field routing_fields[] = {
+    {"cv", FIELD_NUMBER, offsetof(struct routing_decl, cv), 0,
+     ROUTING_MAX_CV},
+    OTHER("histogram"),
+    {"rank", FIELD_INT, offsetof(struct routing_decl, rank), 0,
+     API_MAX_RANKS - 1},
+    {"seed", FIELD_INT, offsetof(struct routing_decl, seed), 0, INT64_MAX},
+    {"share", FIELD_NUMBER, offsetof(struct routing_decl, share), 1,
+     API_MAX_RANKS},
+    END,
+};
+
+static void read_histogram(const struct decl *p, struct scenario_case *c)
+{
+    const char *name = NULL;
+    struct err e;
+
+    decl_get(p, "histogram");
+    if (lua_type(p->L, -1) == LUA_TSTRING) name = lua_tostring(p->L, -1);
+    if (name == NULL || !find_file(p->L, name, "data", ".csv"))
+        decl_fail(p, "histogram", "must name a CSV file that is there");
+    api_check(p, "histogram",
+              routing_load(lua_tostring(p->L, -1), &c->routing, &e), &e);
+    lua_pop(p->L, 2);
+}
+
+/* A key that goes with another one only. */
+static void only_with(const struct decl *p, const char *key,
+                      const char *other)
+{
+    if (decl_has(p, key) && !decl_has(p, other))
+        decl_fail(p, key, "goes with '%s' only", other);
+}
+
+static void read_routing_table(const struct decl *d, struct scenario_case *c)
+{
+    struct decl p = *d;
+    struct routing_decl v = {0, 0, 0, 0, NULL};
+    int kinds;
+
+    decl_open(&p, d->L, -1, routing_fields, "%.100s: routing", d->what);
+    kinds = decl_has(&p, "cv") + decl_has(&p, "share") +
+            decl_has(&p, "histogram");
+    if (kinds != 1)
+        decl_fail(&p, NULL, "must have one of cv, share and histogram");
+    only_with(&p, "seed", "cv");
+    only_with(&p, "rank", "share");
+    if (decl_has(&p, "cv")) decl_need(&p, "seed");
+    decl_fields(&p, routing_fields, &v);
+    if (decl_has(&p, "histogram")) {
+        read_histogram(&p, c);
+        return;
+    }
+    c->routing.kind = decl_has(&p, "cv") ? ROUTING_CV : ROUTING_SHARE;
+    c->routing.cv = v.cv;
+    c->routing.seed = (uint64_t)v.seed;
+    c->routing.share = v.share;
+    c->routing.share_rank = v.rank;
+    if (c->routing.kind == ROUTING_CV) return;
+    if (v.rank >= c->ep)
+        decl_fail(&p, "rank", "must be below ep, %" PRId64, c->ep);
+    if (v.share > (double)c->ep)
+        decl_fail(&p, "share", "must be at most ep, %" PRId64 ", not %g",
+                  c->ep, v.share);
+}
+
+static void read_routing(const struct decl *d, struct scenario_case *c)
+{
+    static const char *const words[] = {"balanced", NULL};
+    int word;
+
+    if (decl_get(d, "routing") == LUA_TTABLE)
+        read_routing_table(d, c);
+    else if (decl_word(d, "routing", words, &word))
+        c->routing.kind = ROUTING_BALANCED;
+    lua_pop(d->L, 1);
+}
+
+/* ---- what the report holds it against ------------------------------- */
+
+#define PERCENT(key, member) \
+    {key, FIELD_NUMBER, offsetof(struct scenario_case, member), -1000, 1000}
+
+static const struct field tolerance_fields[] = {
+    {"over", FIELD_NUMBER, offsetof(struct scenario_case, tolerance_over), 0,
+     BIG},
+    {"under", FIELD_NUMBER, offsetof(struct scenario_case, tolerance_under),
+     0, 100},
+    END,
+};
+
+static const struct field published_fields[] = {
+    PERCENT("after_cold", published_after_cold),
+    PERCENT("after_warm", published_after_warm),
+    PERCENT("before_cold", published_before_cold),
+    PERCENT("before_warm", published_before_warm),
+    END,
+};
+
+static void read_figures(const struct decl *d, struct scenario_case *c)
+{
+    struct decl p = *d;
+
+    if (decl_table(d, "tolerance")) {
+        decl_open(&p, d->L, -1, tolerance_fields, "%.100s: tolerance",
+                  d->what);
+        decl_need(&p, "under");
+        decl_need(&p, "over");
+        decl_fields(&p, tolerance_fields, c);
+        c->has_tolerance = true;
+        lua_pop(d->L, 1);
+    }
+    if (decl_table(d, "published")) {
+        decl_open(&p, d->L, -1, published_fields, "%.100s: published",
+                  d->what);
+        decl_fields(&p, published_fields, c);
+        lua_pop(d->L, 1);
+    }
+}
+
+/* ---- a case --------------------------------------------------------- */
+
+static void set_defaults(lua_State *L, struct scenario_case *c)
+{
+    c->cp = c->ep = c->tp = c->pp = 1;
+    c->lora_rank = 8;
+    c->lora_alpha = 32;
+    c->waves = 1;
+    c->profile = PLAN_NEW;
+    c->head_rows = c->price_head_rows = -1;
+    c->hybridep_held_rows = c->routed_rows = -1;
+    c->cp_attention = true;
+    c->published_before_cold = c->published_before_warm = (double)NAN;
+    c->published_after_cold = c->published_after_warm = (double)NAN;
+    script_dup(L, &c->dtype, "bf16");
+    script_dup(L, &c->weights, "random");
+}
+
+/* Names the case, for messages: by its name, or by its number. */
+static void name_case(struct decl *d, int64_t number, char *out, size_t size)
+{
+    const char *name = NULL;
+
+    snprintf(out, size, "case %" PRId64, number);
+    if (lua_istable(d->L, -1)) {
+        lua_pushliteral(d->L, "name");
+        if (lua_rawget(d->L, -2) == LUA_TSTRING) {
+            name = lua_tostring(d->L, -1);
+            snprintf(out, size, "case '%.100s'", name);
+            decl_near(d, "name", name);
+        }
+        lua_pop(d->L, 1);
+    }
+}
+
+static void read_case(lua_State *L, int64_t number, struct scenario_case *c)
+{
+    static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
+    struct decl d = DECL_INIT(L);
+    char what[128];
+    int dtype = 0;
+    int64_t seed = 0;
+
+    set_defaults(L, c);
+    name_case(&d, number, what, sizeof what);
+    decl_open(&d, L, -1, case_fields, "%s", what);
+    decl_need(&d, "name");
+    decl_text(&d, "name", &c->name);
+    check_name(&d, c->name);
+    decl_fields(&d, case_fields, c);
+    if (decl_word(&d, "dtype", dtypes, &dtype))
+        script_dup(L, &c->dtype, dtypes[dtype]);
+    if (decl_int(&d, "seed", 0, INT64_MAX, &seed)) c->seed = (uint64_t)seed;
+    read_model(&d, c);
+    read_weights(&d, c);
+    read_path(&d, "tokens", "data", &c->tokens);
+    read_bytes(&d, "device_bytes", &c->device_bytes);
+    read_batch(&d, c);
+    read_plan(&d, c);
+    read_routing(&d, c);
+    read_figures(&d, c);
+}
+
+void read_free_case(struct scenario_case *c)
+{
+    free(c->name);
+    free(c->about);
+    free(c->model_path);
+    free(c->dtype);
+    free(c->weights);
+    free(c->tokens);
+    batch_free(&c->batch);
+    api_free_layout(c->layout, c->cp);
+    routing_free(&c->routing);
+}
+
+void read_cases(lua_State *L, int index, struct read *r)
+{
+    struct decl d = DECL_INIT(L);
+    struct scenario *s = r->out;
+    int list = lua_absindex(L, index), seen;
+    int64_t n;
+
+    d.table = list;
+    n = decl_list(&d, "cases", list, MAX_CASES);
+    if (n == 0) decl_fail(&d, NULL, "cases: there are none");
+    s->kase = decl_alloc(L, n, sizeof *s->kase);
+    lua_newtable(L);
+    seen = lua_gettop(L);
+    for (int64_t i = 1; i <= n; i++) {
+        struct scenario_case *c = &s->kase[s->n_case];
+        s->n_case++;
+        lua_rawgeti(L, list, i);
+        read_case(L, i, c);
+        if (lua_getfield(L, seen, c->name) != LUA_TNIL)
+            decl_fail(&d, NULL, "cases: two have the name '%s'", c->name);
+        lua_pushboolean(L, 1);
+        lua_setfield(L, seen, c->name);
+        lua_pop(L, 2);
+    }
+    lua_pop(L, 1);
+}

@@ -1,0 +1,244 @@
+/* find.c - see find.h */
+#include "script/find.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/suggest.h"
+
+#define FILE_LIMIT ((size_t)16 << 20)
+#define LOADED "peakproof.loaded"
+
+/* ---- files ---------------------------------------------------------- */
+
+/* Pushes dir/folder/name+suffix, parts that are "" left out, if that can be
+** read. */
+static bool try_path(lua_State *L, const char *dir, const char *folder,
+                     const char *name, const char *suffix)
+{
+    const char *path =
+        lua_pushfstring(L, "%s%s%s%s%s%s", dir, *dir != '\0' ? "/" : "",
+                        folder, *folder != '\0' ? "/" : "", name, suffix);
+
+    if (access(path, R_OK) == 0) return true;
+    lua_pop(L, 1);
+    return false;
+}
+
+static bool try_both(lua_State *L, const char *dir, const char *folder,
+                     const char *name, const char *suffix)
+{
+    if (try_path(L, dir, folder, name, "")) return true;
+    return *suffix != '\0' && try_path(L, dir, folder, name, suffix);
+}
+
+bool find_file(lua_State *L, const char *name, const char *folder,
+               const char *suffix)
+{
+    const struct script *s = script_of(L);
+    const char *dir = strcmp(s->dir, ".") == 0 ? "" : s->dir;
+
+    if (*name == '\0') return false;
+    if (*name == '/') return try_both(L, "", "", name, suffix);
+    return try_both(L, dir, "", name, suffix) ||
+           try_both(L, s->data_dir, folder, name, suffix);
+}
+
+/* Makes file the best candidate if it is nearer to name than the one there,
+** or as near and before it in the alphabet. */
+static void consider(const char *name, const char *file, char *best,
+                     size_t size)
+{
+    const char *both[3] = {file, NULL, NULL};
+
+    if (*best != '\0') {
+        both[0] = strcmp(file, best) < 0 ? file : best;
+        both[1] = strcmp(file, best) < 0 ? best : file;
+    }
+    if (suggest(name, both) == file) snprintf(best, size, "%s", file);
+}
+
+void find_nearest(lua_State *L, const char *name, const char *folder,
+                  const char *suffix, char *out, size_t size)
+{
+    const struct script *s = script_of(L);
+    const char *path = lua_pushfstring(L, "%s/%s", s->data_dir, folder);
+    DIR *d = opendir(path);
+    struct dirent *entry;
+    size_t cut = strlen(suffix), n = strlen(name);
+    bool whole = n > cut && strcmp(name + n - cut, suffix) == 0;
+
+    lua_pop(L, 1);
+    *out = '\0';
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        char file[sizeof entry->d_name];
+        size_t len = strlen(entry->d_name);
+        if (len <= cut || strcmp(entry->d_name + len - cut, suffix) != 0)
+            continue;
+        snprintf(file, sizeof file, "%.*s",
+                 (int)(whole ? len : len - cut), entry->d_name);
+        consider(name, file, out, size);
+    }
+    if (d != NULL) closedir(d);
+}
+
+/* ---- chunks --------------------------------------------------------- */
+
+struct text { const char *path, *chunk; struct buf bytes; };
+
+/* Compiles a struct text (light userdata at 1) and returns the function. */
+static int compile(lua_State *L)
+{
+    const struct text *t = lua_touserdata(L, 1);
+    const char *p = buf_text(&t->bytes);
+    size_t n = t->bytes.len;
+
+    if (n >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) {
+        p += 3;                         /* byte order mark */
+        n -= 3;
+    }
+    if (n > 0 && *p == '#') {           /* #!: keep the line's end */
+        size_t line = strcspn(p, "\n");
+        p += line;
+        n -= line;
+    }
+    if (!source_add(&script_of(L)->source, t->chunk, p, n)) script_nomem(L);
+    /* "=": shown as it is; "@": shown by its last bytes, if too long */
+    lua_pushfstring(L, strlen(t->chunk) < LUA_IDSIZE - 1 ? "=%s" : "@%s",
+                    t->chunk);
+    if (luaL_loadbufferx(L, p, n, lua_tostring(L, -1), "t") != LUA_OK)
+        return lua_error(L);
+    return 1;
+}
+
+int find_load(struct script *s, const char *path, const char *chunk,
+              struct err *e)
+{
+    struct text t = {path, chunk, BUF_INIT};
+    int rc = file_read(path, FILE_LIMIT, &t.bytes, e);
+
+    if (rc == ERR_OK) rc = script_protect(s, compile, &t, 0, 1, e);
+    buf_free(&t.bytes);
+    return rc;
+}
+
+/* ---- require -------------------------------------------------------- */
+
+/* "a.b-c" to "a/b-c"; false when a part is empty or has other characters. */
+static bool module_path(const char *name, char *out, size_t size)
+{
+    size_t i;
+
+    for (i = 0; name[i] != '\0'; i++) {
+        bool word = isalnum((unsigned char)name[i]) || name[i] == '_' ||
+                    name[i] == '-';
+        bool dot = name[i] == '.' && i > 0 && name[i - 1] != '.';
+        if (i + 1 == size || (!word && !dot)) return false;
+        out[i] = name[i] == '.' ? '/' : name[i];
+    }
+    out[i] = '\0';
+    return i > 0 && out[i - 1] != '/';
+}
+
+/* Memory that Lua frees, so that an error in between leaks nothing. */
+static int text_gc(lua_State *L)
+{
+    struct text *t = lua_touserdata(L, 1);
+
+    buf_free(&t->bytes);
+    return 0;
+}
+
+static struct text *new_text(lua_State *L)
+{
+    struct text *t = lua_newuserdatauv(L, sizeof *t, 0);
+
+    memset(t, 0, sizeof *t);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, text_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    return t;
+}
+
+/* Pushes the module in this file as a function. */
+static void load_module(lua_State *L, const char *path)
+{
+    struct err e;
+    struct text *t;
+
+    lua_pushcfunction(L, compile);
+    t = new_text(L);
+    t->path = t->chunk = path;
+    if (file_read(path, FILE_LIMIT, &t->bytes, &e) != ERR_OK) {
+        if (e.code == ERR_RUN) script_nomem(L);
+        luaL_error(L, "%s", e.text);
+    }
+    lua_call(L, 1, 1);
+}
+
+/* Pushes the table of modules that have been loaded. */
+static void push_loaded(lua_State *L)
+{
+    if (lua_getfield(L, LUA_REGISTRYINDEX, LOADED) != LUA_TNIL) return;
+    lua_pop(L, 1);
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setfield(L, LUA_REGISTRYINDEX, LOADED);
+}
+
+/* What the package library, there when unsafe, makes of it. */
+static int require_package(lua_State *L, const char *name)
+{
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_pushstring(L, name);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+/* Runs the module in file; its value is left on the stack. */
+static void run_module(lua_State *L, const char *name, const char *file)
+{
+    push_loaded(L);
+    lua_pushboolean(L, 0);              /* being loaded */
+    lua_setfield(L, -2, name);
+    load_module(L, file);
+    lua_pushstring(L, name);
+    lua_call(L, 1, 1);
+    if (lua_isnil(L, -1)) {
+        lua_pop(L, 1);
+        lua_pushboolean(L, 1);
+    }
+    lua_pushvalue(L, -1);
+    lua_setfield(L, -3, name);
+    lua_remove(L, -2);
+}
+
+int find_require(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    char file[200];
+
+    lua_settop(L, 1);
+    push_loaded(L);
+    if (lua_getfield(L, 2, name) == LUA_TBOOLEAN && !lua_toboolean(L, -1))
+        return luaL_error(L, "require: module '%s' requires itself", name);
+    if (!lua_isnil(L, -1)) return 1;
+    if (!module_path(name, file, sizeof file))
+        return luaL_error(L, "require: bad module name '%s' (letters, "
+                          "digits, _ - and dots)", name);
+    if (!find_file(L, file, "", ".lua")) {
+        if (!lua_isnil(L, lua_upvalueindex(1)))
+            return require_package(L, name);
+        return luaL_error(L, "require: no module '%s' (no %s.lua in %s and "
+                          "%s)", name, file, script_of(L)->dir,
+                          script_of(L)->data_dir);
+    }
+    run_module(L, name, lua_tostring(L, -1));
+    return 1;
+}
