@@ -86,5 +86,19 @@ int64_t corpus_tokens(const struct corpus *c, int64_t sequence);
 ** where sequences are independent roots; a tree keeps its own order. */
 int corpus_batch(const struct corpus *c, const int64_t *pick, int64_t n,
                  struct batch *out, struct err *e) MUST_CHECK;
+/* Cuts pick[0..n), each once, into waves in the order given: a wave takes
+** sequences while its packed tokens, shared prefixes counted once, stay
+** within budget. Wave w is pick[first[w] .. first[w + 1]); *first is
+** malloc'ed, [*waves + 1]. A sequence longer than the budget is ERR_INPUT
+** naming it. */
+int corpus_pack(const struct corpus *c, const int64_t *pick, int64_t n,
+                int64_t budget, int64_t **first, int64_t *waves,
+                struct err *e) MUST_CHECK;
+
+/* Where the tree of a sequence file is by its name: of NAME-sequences.csv it
+** is NAME-prefix-tree.csv. *out is malloc'ed, NULL when the name is another
+** or no such file can be read. */
+int corpus_find_tree(const char *sequences_path, char **out, struct err *e)
+    MUST_CHECK;
 
 #endif

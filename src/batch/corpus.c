@@ -2,7 +2,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/buf.h"
 #include "base/csv.h"
 #include "batch/batch.h"
 #include "batch/tree.h"
@@ -128,6 +130,26 @@ int64_t corpus_tokens(const struct corpus *c, int64_t sequence)
     return c->tokens[sequence];
 }
 
+int corpus_find_tree(const char *sequences_path, char **out, struct err *e)
+{
+    static const char end[] = "-sequences.csv";
+    size_t len = strlen(sequences_path), stem;
+    struct buf b = BUF_INIT;
+
+    *out = NULL;
+    if (len < sizeof end - 1) return ERR_OK;
+    stem = len - (sizeof end - 1);
+    if (strcmp(sequences_path + stem, end) != 0) return ERR_OK;
+    buf_put(&b, sequences_path, stem);
+    buf_puts(&b, "-prefix-tree.csv");
+    if (b.failed) return err_nomem(e);
+    if (access(b.data, R_OK) == 0)
+        *out = b.data;
+    else
+        buf_free(&b);
+    return ERR_OK;
+}
+
 /* ---- subsets ------------------------------------------------------------ */
 
 static int check_pick(const struct corpus *c, const int64_t *pick, int64_t n,
@@ -235,4 +257,65 @@ int corpus_batch(const struct corpus *c, const int64_t *pick, int64_t n,
     if (rc != ERR_OK) return rc;
     return c->leaf == NULL ? pick_lengths(c, pick, n, out, e)
                            : pick_subtree(c, pick, n, out, e);
+}
+
+/* ---- packing ------------------------------------------------------------ */
+
+/* Tokens that sequence s adds to wave, whose segments carry its number. */
+static int64_t add_path(const struct corpus *c, int64_t s, int64_t wave,
+                        int64_t *in_wave)
+{
+    int64_t j, tokens = 0;
+
+    if (c->leaf == NULL) return c->tokens[s];
+    for (j = c->leaf[s]; j >= 0 && in_wave[j] != wave;
+         j = c->tree.seg[j].parent) {
+        in_wave[j] = wave;
+        tokens += c->tree.seg[j].tokens;
+    }
+    return tokens;
+}
+
+/* in_wave is [segments]; waves count from 1 there. */
+static int pack(const struct corpus *c, const int64_t *pick, int64_t n,
+                int64_t budget, int64_t *in_wave, int64_t *first,
+                int64_t *waves, struct err *e)
+{
+    int64_t i, tokens = 0, w = 1;
+
+    for (i = 0; i < n; i++) {
+        if (c->tokens[pick[i]] > budget)
+            return err_set(e, ERR_INPUT, "sequence %" PRId64 " has %" PRId64
+                           " tokens, more than a wave's %" PRId64, pick[i],
+                           c->tokens[pick[i]], budget);
+        tokens += add_path(c, pick[i], w, in_wave);
+        if (tokens <= budget) continue;
+        first[w++] = i;
+        tokens = add_path(c, pick[i], w, in_wave);
+    }
+    first[w] = n;
+    *waves = w;
+    return ERR_OK;
+}
+
+int corpus_pack(const struct corpus *c, const int64_t *pick, int64_t n,
+                int64_t budget, int64_t **first, int64_t *waves,
+                struct err *e)
+{
+    int64_t *in_wave, *cuts;
+    int rc = check_pick(c, pick, n, e);
+
+    if (rc != ERR_OK) return rc;
+    in_wave = calloc((size_t)c->tree.n_seg + 1, sizeof *in_wave);
+    cuts = calloc((size_t)n + 1, sizeof *cuts);
+    if (in_wave == NULL || cuts == NULL)
+        rc = err_nomem(e);
+    else
+        rc = pack(c, pick, n, budget, in_wave, cuts, waves, e);
+    free(in_wave);
+    if (rc == ERR_OK)
+        *first = cuts;
+    else
+        free(cuts);
+    return rc;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "plan/plan.h"
+#include "plan/cache.h"
 
 enum { RUNS = 201 };
 
@@ -60,6 +60,31 @@ static void measure(const char *name, const struct model *m,
            w.scores, w.chain_scores, w.slices, w.allocations);
 }
 
+/* The same plan, asked for again. */
+static void measure_cached(const char *name, const struct model *m,
+                           const struct batch *b)
+{
+    struct plan_options o = {.cp = 2, .profile = PLAN_NEW, .owned_ms = -1};
+    struct plan_cache *c;
+    const struct plan *p;
+    double us[RUNS];
+    struct err e;
+    int i;
+
+    if (plan_cache_new(64, &c, &e) != ERR_OK ||
+        plan_cache_get(c, m, b, &o, &p, &e) != ERR_OK)
+        die(&e);
+    for (i = 0; i < RUNS; i++) {
+        double start = now_us();
+        if (plan_cache_get(c, m, b, &o, &p, &e) != ERR_OK) die(&e);
+        us[i] = now_us() - start;
+    }
+    qsort(us, RUNS, sizeof *us, compare);
+    printf("%-16s cp2  %9" PRId64 " %8" PRId64 " %9.1f %9.1f (cached)\n",
+           name, b->tokens, b->n_seg, us[0], us[RUNS / 2]);
+    plan_cache_free(c);
+}
+
 static void single(const struct model *m, int64_t tokens)
 {
     struct batch b;
@@ -86,6 +111,7 @@ static void real(const struct model *m, const char *name, int64_t n)
     for (i = 0; i < n; i++) pick[i] = i;
     if (corpus_batch(c, pick, n, &b, &e) != ERR_OK) die(&e);
     for (cp = 2; cp <= 8; cp *= 2) measure(name, m, &b, cp);
+    measure_cached(name, m, &b);
     batch_free(&b);
     corpus_free(c);
     free(pick);

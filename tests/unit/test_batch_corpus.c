@@ -157,6 +157,60 @@ static void bad_choices(void **state)
     corpus_free(c);
 }
 
+/* Waves of about 97k tokens: every sequence once, in order, none too big,
+** and none that could have taken the next sequence. */
+static void packed_waves(void **state)
+{
+    struct corpus *c = load(TREE);
+    int64_t pick[200], *first, waves, w, i;
+    struct batch b;
+    struct err e;
+
+    (void)state;
+    for (i = 0; i < 200; i++) pick[i] = i;
+    assert_int_equal(corpus_pack(c, pick, 200, 97000, &first, &waves, &e), 0);
+    assert_int_equal(first[0], 0);
+    assert_int_equal(first[1], 23);
+    assert_int_equal(first[waves], 200);
+    for (w = 0; w < waves; w++) {
+        int64_t n = first[w + 1] - first[w];
+        assert_int_equal(corpus_batch(c, pick + first[w], n, &b, &e), 0);
+        assert_true(b.tokens <= 97000);
+        batch_free(&b);
+        if (w == waves - 1) continue;
+        assert_int_equal(corpus_batch(c, pick + first[w], n + 1, &b, &e), 0);
+        assert_true(b.tokens > 97000);
+        batch_free(&b);
+    }
+    free(first);
+    assert_int_equal(corpus_pack(c, pick, 200, 5200, &first, &waves, &e),
+                     ERR_INPUT);
+    assert_non_null(strstr(e.text, "sequence 0 has 5201 tokens"));
+    corpus_free(c);
+    c = load(NULL);
+    assert_int_equal(corpus_pack(c, pick, 4, 11000, &first, &waves, &e), 0);
+    assert_int_equal(waves, 3);     /* 5201 + 4997, 4821, 7716 */
+    assert_int_equal(first[1], 2);
+    assert_int_equal(first[2], 3);
+    free(first);
+    corpus_free(c);
+}
+
+static void the_tree_beside(void **state)
+{
+    char *path = NULL;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(corpus_find_tree(SEQUENCES, &path, &e), ERR_OK);
+    assert_string_equal(path, TREE);
+    free(path);
+    assert_int_equal(corpus_find_tree("x-sequences.csv", &path, &e), ERR_OK);
+    assert_null(path);
+    assert_int_equal(corpus_find_tree("x.csv", &path, &e), ERR_OK);
+    assert_null(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +219,8 @@ int main(void)
         cmocka_unit_test(without_a_tree),
         cmocka_unit_test(a_sequence_ends_inside),
         cmocka_unit_test(bad_choices),
+        cmocka_unit_test(packed_waves),
+        cmocka_unit_test(the_tree_beside),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
