@@ -1,0 +1,268 @@
+/* runtime.cpp - the CUDA runtime and cuBLAS of tests/emu */
+#include <cstdlib>
+
+#include "cublas_v2.h"
+#include "cuda_runtime.h"
+
+#define CALL EMU_CALL(cudaErrorLaunchFailure)
+#define BLAS_CALL EMU_CALL(CUBLAS_STATUS_EXECUTION_FAILED)
+
+static const size_t total_memory = size_t{8} << 30;
+static thread_local size_t used_memory;
+
+const char *cudaGetErrorString(cudaError_t e)
+{
+    switch (e) {
+    case cudaSuccess: return "no error";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorLaunchFailure: return "unspecified launch failure";
+    default: return "invalid argument";
+    }
+}
+const char *cudaGetErrorName(cudaError_t e) { return cudaGetErrorString(e); }
+cudaError_t cudaGetLastError() { CALL; return cudaSuccess; }
+cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int *n) { CALL; *n = 2; return cudaSuccess; }
+cudaError_t cudaSetDevice(int) { CALL; return cudaSuccess; }
+cudaError_t cudaGetDevice(int *i) { CALL; *i = 0; return cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int i)
+{
+    CALL;
+    memset(p, 0, sizeof *p);
+    snprintf(p->name, sizeof p->name, "emulated GPU %d", i);
+    p->totalGlobalMem = total_memory;
+    p->major = 9;
+    p->multiProcessorCount = 4;
+    p->sharedMemPerBlockOptin = 227 * 1024;
+    p->pciBusID = i;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceCanAccessPeer(int *can, int, int)
+{
+    CALL;
+    *can = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int *v) { CALL; *v = 0; return cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int *v) { CALL; *v = 0; return cudaSuccess; }
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
+{
+    CALL;
+    *free_bytes = total_memory - used_memory;
+    *total_bytes = total_memory;
+    return cudaSuccess;
+}
+
+/* Sizes are kept in front, so that frees can be counted. */
+static const size_t head = 512;
+
+cudaError_t cudaMalloc(void **p, size_t n)
+{
+    EMU_CALL(cudaErrorMemoryAllocation);
+    void *raw = nullptr;
+    if (n > total_memory || posix_memalign(&raw, head, n + head) != 0)
+        return cudaErrorMemoryAllocation;
+    memcpy(raw, &n, sizeof n);
+    used_memory += n;
+    *p = static_cast<char *>(raw) + head;
+    /* large segments stay untouched, so that they cost nothing */
+    memset(*p, 0xff, n < (1 << 20) ? n : 0);
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void *p)
+{
+    if (p == nullptr) return cudaSuccess;
+    char *raw = static_cast<char *>(p) - head;
+    size_t n;
+    memcpy(&n, raw, sizeof n);
+    used_memory -= n;
+    free(raw);
+    return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
+}
+cudaError_t cudaMallocHost(void **p, size_t n)
+{
+    EMU_CALL(cudaErrorMemoryAllocation);
+    *p = malloc(n);
+    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+cudaError_t cudaFreeHost(void *p)
+{
+    free(p);
+    return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
+}
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind)
+{
+    CALL;
+    if (n > 0) memmove(dst, src, n);
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n,
+                            cudaMemcpyKind k, cudaStream_t)
+{
+    return cudaMemcpy(dst, src, n, k);
+}
+cudaError_t cudaMemcpy2DAsync(void *dst, size_t dp, const void *src,
+                              size_t sp, size_t width, size_t rows,
+                              cudaMemcpyKind, cudaStream_t)
+{
+    CALL;
+    for (size_t i = 0; i < rows; i++)
+        memmove(static_cast<char *>(dst) + i * dp,
+                static_cast<const char *>(src) + i * sp, width);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
+{
+    CALL;
+    if (n > 0) memset(p, v, n);
+    return cudaSuccess;
+}
+
+/* Everything runs at once, so streams and events are only handles. */
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
+{
+    CALL;
+    *s = static_cast<cudaStream_t>(malloc(1));
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t s)
+{
+    free(s);
+    return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { CALL; return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+{
+    CALL;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t) { CALL; return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { CALL; return cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
+{
+    CALL;
+    *e = static_cast<cudaEvent_t>(malloc(1));
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreate(cudaEvent_t *e)
+{
+    return cudaEventCreateWithFlags(e, 0);
+}
+cudaError_t cudaEventDestroy(cudaEvent_t e)
+{
+    free(e);
+    return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
+{
+    CALL;
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) { CALL; return cudaSuccess; }
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
+{
+    CALL;
+    *ms = 1;
+    return cudaSuccess;
+}
+cudaError_t emu_set_attribute() { CALL; return cudaSuccess; }
+
+/* ---- cuBLAS --------------------------------------------------------------------- */
+
+struct emu_cublas { int unused; };
+
+cublasStatus_t cublasCreate(cublasHandle_t *h)
+{
+    BLAS_CALL;
+    *h = new emu_cublas{0};
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy(cublasHandle_t h)
+{
+    delete h;
+    return emu_api_fails() ? CUBLAS_STATUS_EXECUTION_FAILED
+                           : CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t)
+{
+    BLAS_CALL;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t)
+{
+    BLAS_CALL;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
+{
+    BLAS_CALL;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasGetVersion(cublasHandle_t, int *v)
+{
+    BLAS_CALL;
+    *v = 0;
+    return CUBLAS_STATUS_SUCCESS;
+}
+const char *cublasGetStatusString(cublasStatus_t s)
+{
+    return s == CUBLAS_STATUS_SUCCESS ? "CUBLAS_STATUS_SUCCESS"
+                                      : "CUBLAS_STATUS_EXECUTION_FAILED";
+}
+
+static double element(const void *p, cudaDataType t, size_t i)
+{
+    if (t == CUDA_R_64F) return static_cast<const double *>(p)[i];
+    if (t == CUDA_R_32F) return double{static_cast<const float *>(p)[i]};
+    return double{__bfloat162float(
+        static_cast<const __nv_bfloat16 *>(p)[i])};
+}
+
+static void put(void *p, cudaDataType t, size_t i, double v)
+{
+    if (t == CUDA_R_64F) static_cast<double *>(p)[i] = v;
+    else if (t == CUDA_R_32F)
+        static_cast<float *>(p)[i] = static_cast<float>(v);
+    else
+        static_cast<__nv_bfloat16 *>(p)[i] =
+            __float2bfloat16(static_cast<float>(v));
+}
+
+static double scalar(const void *p, cublasComputeType_t c)
+{
+    return c == CUBLAS_COMPUTE_64F
+        ? *static_cast<const double *>(p)
+        : double{*static_cast<const float *>(p)};
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t ta,
+                            cublasOperation_t tb, int m, int n, int k,
+                            const void *alpha, const void *a,
+                            cudaDataType at, int lda, const void *b,
+                            cudaDataType bt, int ldb, const void *beta,
+                            void *c, cudaDataType ct, int ldc,
+                            cublasComputeType_t compute, cublasGemmAlgo_t)
+{
+    BLAS_CALL;
+    if (m < 0 || n < 0 || k < 0 || ldc < (m > 1 ? m : 1))
+        return CUBLAS_STATUS_INVALID_VALUE;
+    double scale = scalar(alpha, compute), keep = scalar(beta, compute);
+
+    for (int j = 0; j < n; j++)
+        for (int i = 0; i < m; i++) {
+            double sum = 0;
+            size_t at_c = static_cast<size_t>(j) * size_t(ldc) + size_t(i);
+
+            for (int x = 0; x < k; x++)
+                sum += element(a, at, ta == CUBLAS_OP_N
+                                   ? size_t(x) * size_t(lda) + size_t(i)
+                                   : size_t(i) * size_t(lda) + size_t(x)) *
+                       element(b, bt, tb == CUBLAS_OP_N
+                                   ? size_t(j) * size_t(ldb) + size_t(x)
+                                   : size_t(x) * size_t(ldb) + size_t(j));
+            put(c, ct, at_c,
+                scale * sum + (keep != 0 ? keep * element(c, ct, at_c) : 0));
+        }
+    return CUBLAS_STATUS_SUCCESS;
+}
