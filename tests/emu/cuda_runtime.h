@@ -106,8 +106,9 @@ static inline int atomicMax(int *p, int v)
 }
 static inline void __threadfence() {}
 
-static inline float __expf(float x) { return expf(x); }
-static inline float __logf(float x) { return logf(x); }
+/* the C library keeps these names to itself */
+#define __expf(x) expf(x)
+#define __logf(x) logf(x)
 static inline float __fdividef(float a, float b) { return a / b; }
 static inline float __fmaf_rn(float a, float b, float c)
 {
