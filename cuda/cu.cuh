@@ -1,0 +1,177 @@
+/*
+** cu.cuh - what the sources of the CUDA module share.
+**
+** The same sources compile with nvcc and, in tests, as C++ against the
+** headers of tests/emu (EMU_H tells them apart), so a launch goes through
+** LAUNCH, dynamic shared memory through DYNAMIC_SHARED and a matrix product
+** in a kernel through mma.cuh.
+**
+** Activations are bf16 or f32, accumulators f32. A view carries its type at
+** run time: kernels are templates over the activation type where it matters
+** for speed, and use cu_get/cu_put on a cu_view elsewhere.
+*/
+#ifndef CUDA_CU_CUH
+#define CUDA_CU_CUH
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+#include <cublas_v2.h>
+
+#include <cstdint>
+
+extern "C" {
+#include "dev/dev.h"
+}
+
+/* ---- launches ------------------------------------------------------------------- */
+
+#ifdef EMU_H
+#define LAUNCH(kernel, grid, block, shared, stream, ...)           \
+    do {                                                           \
+        (void)(stream);                                            \
+        emu_launch(grid, block, shared, [=] { kernel(__VA_ARGS__); }); \
+    } while (0)
+#define DYNAMIC_SHARED(T, name) \
+    T *name = static_cast<T *>(emu_dynamic_shared())
+#else
+#define LAUNCH(kernel, grid, block, shared, stream, ...) \
+    kernel<<<grid, block, shared, stream>>>(__VA_ARGS__)
+#define DYNAMIC_SHARED(T, name)                                      \
+    extern __shared__ __align__(128) unsigned char dynamic_shared[]; \
+    T *name = reinterpret_cast<T *>(dynamic_shared)
+#endif
+
+/* ---- the device -------------------------------------------------------------------- */
+
+struct cu {
+    struct dev dev;             /* first: a struct dev is a struct cu */
+    int gpu;
+    cudaStream_t stream;        /* everything of a rank runs in this one */
+    cublasHandle_t blas;
+    /* room for host arrays that a kernel reads (slices, ranges, offsets):
+    ** pinned staging and its device copy, outside the rank's allocator */
+    unsigned char *stage, *meta;
+    size_t meta_bytes, meta_used;
+    cudaEvent_t meta_free;      /* the last use of meta is behind this */
+    uint64_t taken, limit;      /* bytes of segments; limit 0: none */
+};
+
+static inline struct cu *cu_of(struct dev *d)
+{
+    return reinterpret_cast<struct cu *>(d);
+}
+
+extern const struct kernels cu_kernels;
+
+/* Errors carry the call, file and line. CU_TRY leaves the function. */
+int cu_error(cudaError_t rc, const char *call, const char *file, int line,
+             struct err *e);
+int cu_blas_error(cublasStatus_t rc, const char *call, const char *file,
+                  int line, struct err *e);
+#define CU_TRY(call)                                                \
+    do {                                                            \
+        cudaError_t cu_rc_ = (call);                                \
+        if (cu_rc_ != cudaSuccess)                                  \
+            return cu_error(cu_rc_, #call, __FILE__, __LINE__, e);  \
+    } while (0)
+#define CU_BLAS(call)                                                   \
+    do {                                                                \
+        cublasStatus_t cu_rc_ = (call);                                 \
+        if (cu_rc_ != CUBLAS_STATUS_SUCCESS)                            \
+            return cu_blas_error(cu_rc_, #call, __FILE__, __LINE__, e); \
+    } while (0)
+/* After a launch. */
+#define CU_LAUNCHED() CU_TRY(cudaGetLastError())
+
+/* Brings n bytes of host memory to the device in stream order; *out is valid
+** for kernels launched before the next cu_meta_begin. Begin once a call. */
+int cu_meta_begin(struct cu *c, struct err *e);
+int cu_meta(struct cu *c, const void *host, size_t n, void **out,
+            struct err *e);
+
+/* ---- views --------------------------------------------------------------------------- */
+
+struct cu_view {
+    void *p;
+    int64_t ld;
+    int rows, cols;             /* < 2^31, checked by cu_view_of */
+    int t;                      /* enum dtype */
+};
+
+/* ERR_RUN names the view when it is not rows x cols (-1: any) of a float
+** type. */
+int cu_view_of(const struct mat *m, int64_t rows, int64_t cols,
+               const char *name, cu_view *out, struct err *e);
+
+static __device__ __forceinline__ float cu_get(const cu_view &v, int64_t r,
+                                               int64_t c)
+{
+    int64_t i = r * v.ld + c;
+
+    return v.t == DT_BF16
+        ? __bfloat162float(static_cast<const __nv_bfloat16 *>(v.p)[i])
+        : static_cast<const float *>(v.p)[i];
+}
+
+static __device__ __forceinline__ void cu_put(const cu_view &v, int64_t r,
+                                              int64_t c, float x)
+{
+    int64_t i = r * v.ld + c;
+
+    if (v.t == DT_BF16)
+        static_cast<__nv_bfloat16 *>(v.p)[i] = __float2bfloat16(x);
+    else
+        static_cast<float *>(v.p)[i] = x;
+}
+
+/* Sums over a warp, the same order in every lane's result. */
+static __device__ __forceinline__ float cu_warp_sum(float v)
+{
+    for (int d = 16; d > 0; d /= 2) v += __shfl_xor_sync(0xffffffffu, v, d);
+    return v;
+}
+
+static __device__ __forceinline__ float cu_warp_max(float v)
+{
+    for (int d = 16; d > 0; d /= 2)
+        v = fmaxf(v, __shfl_xor_sync(0xffffffffu, v, d));
+    return v;
+}
+
+/* Grid for n items in blocks of threads, at most 2^20 blocks: kernels walk
+** their items with a grid stride. */
+static inline unsigned cu_blocks(int64_t n, int64_t per_block)
+{
+    int64_t b = (n + per_block - 1) / per_block;
+
+    return static_cast<unsigned>(b < 1 ? 1 : b > (1 << 20) ? 1 << 20 : b);
+}
+
+/* ---- kernels, one family a file -------------------------------------------------------- */
+
+#define CU_KERNEL(name) \
+    int cu_##name(struct dev *d, const struct k_##name *a, struct err *e)
+CU_KERNEL(fill); CU_KERNEL(copy); CU_KERNEL(add); CU_KERNEL(scale);
+CU_KERNEL(random); CU_KERNEL(heads); CU_KERNEL(transpose);   /* plain.cu */
+CU_KERNEL(gemm); CU_KERNEL(group_gemm);                      /* gemm.cu */
+CU_KERNEL(embed); CU_KERNEL(gather); CU_KERNEL(scatter);
+CU_KERNEL(permute); CU_KERNEL(combine);                      /* rows.cu */
+CU_KERNEL(rms_norm); CU_KERNEL(rms_norm_bwd); CU_KERNEL(l2_norm);
+CU_KERNEL(l2_norm_bwd);                                      /* norm.cu */
+CU_KERNEL(rotary_table); CU_KERNEL(rotary);                  /* rotary.cu */
+CU_KERNEL(sigmoid_gate); CU_KERNEL(sigmoid_gate_bwd);
+CU_KERNEL(silu_gate); CU_KERNEL(silu_gate_bwd); CU_KERNEL(swiglu);
+CU_KERNEL(swiglu_bwd); CU_KERNEL(row_gate); CU_KERNEL(row_gate_bwd);
+CU_KERNEL(gdn_gates); CU_KERNEL(gdn_gates_bwd);              /* gates.cu */
+CU_KERNEL(attention);                                        /* attention.cu */
+CU_KERNEL(attention_bwd);                                    /* attention_bwd.cu */
+CU_KERNEL(merge); CU_KERNEL(merge_bwd);                      /* merge.cu */
+CU_KERNEL(conv); CU_KERNEL(conv_bwd); CU_KERNEL(repeat_heads);
+CU_KERNEL(sum_heads);                                        /* conv.cu */
+CU_KERNEL(delta);                                            /* delta.cu */
+CU_KERNEL(delta_bwd);                                        /* delta_bwd.cu */
+CU_KERNEL(router); CU_KERNEL(router_bwd); CU_KERNEL(route_sort);
+CU_KERNEL(route_unsort);                                     /* router.cu */
+CU_KERNEL(cross_entropy); CU_KERNEL(adam);                   /* head.cu */
+
+#endif
