@@ -62,7 +62,7 @@ BEGIN {
 }' $(echo "$sources" | grep '^src/')
 check 'include arrows'
 
-for h in $(echo "$sources" | grep '\.h$' | grep -v '^cuda/'); do
+for h in $(echo "$sources" | grep '^src/.*\.h$\|^bench/.*\.h$'); do
     # shellcheck disable=SC2086
     printf '#include "%s"\n' "$h" | ${CC:-cc} -std=c11 -Wall -Wextra -Werror \
         -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE -I. -Isrc $PKG_CFLAGS \

@@ -62,7 +62,7 @@ expect() {
     ...) echo . ;;
     '* '*) echo "*${2#??}" ;;
     ' '*) echo "=${2# }" ;;
-    '') echo = ;;
+    '') echo '=' ;;
     *) echo "$file:$line: not understood" >&2; exit 2 ;;
     esac >>"$scratch/want$1"
 }

@@ -1,0 +1,506 @@
+/* cmd_run.c - "peakproof run": cases of scenarios into a folder of records */
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <lua.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "bench/command.h"
+#include "bench/device.h"
+#include "bench/run.h"
+#include "bench/scenarios.h"
+
+static volatile sig_atomic_t interrupt;
+
+static void on_interrupt(int sig)
+{
+    interrupt = sig;
+}
+
+/* A second SIGINT ends the program at once. */
+static void catch_interrupt(void)
+{
+    struct sigaction a = {.sa_handler = on_interrupt,
+                          .sa_flags = (int)SA_RESETHAND};
+
+    sigaction(SIGINT, &a, NULL);
+    sigaction(SIGTERM, &a, NULL);
+}
+
+struct run {
+    const struct args *args;
+    struct run_context x;
+    struct scenario_set set;
+    struct run_job *job;
+    int64_t n_job;              /* cases that were asked for */
+    int64_t n_kept;             /* of them, kept from before (--resume) */
+    const char *dir;
+    int64_t workers;
+    struct record *record;
+    struct progress progress;
+    int64_t done;
+    int first_code;             /* of the first failed case */
+    int64_t n_failed, n_outside;
+    struct buf json;            /* cases, comma-separated */
+};
+
+/* ---- what to run -------------------------------------------------------- */
+
+static int read_options(struct run *r, struct err *e)
+{
+    const struct args *a = r->args;
+    const char *device = args_text(a, "device");
+    double miss = -1;
+    int rc;
+
+    r->x.device = device != NULL ? device : "dry";
+    r->x.check = args_has(a, "check");
+    r->x.interrupt = &interrupt;
+    r->workers = 1;
+    r->dir = args_has(a, "out") ? args_text(a, "out") : "out";
+    rc = args_int(a, "jobs", 1, 256, &r->workers, e);
+    r->x.miss_percent = miss;
+    if (rc == ERR_OK) rc = device_find(r->x.device, &r->x.ops, e);
+    return rc;
+}
+
+static bool wanted(const char *only, const char *scenario, const char *name)
+{
+    char full[1024];
+
+    if (only == NULL) return true;
+    snprintf(full, sizeof full, "%s/%s", scenario, name);
+    return fnmatch(only, full, 0) == 0 || fnmatch(only, name, 0) == 0;
+}
+
+static int list_jobs(struct run *r, struct err *e)
+{
+    const char *only = args_text(r->args, "only");
+    int64_t total = 0, i;
+    int k, width;
+
+    for (k = 0; k < r->set.n; k++) total += r->set.s[k]->n_case;
+    r->job = calloc((size_t)total + 1, sizeof *r->job);
+    if (r->job == NULL) return err_nomem(e);
+    for (k = 0; k < r->set.n; k++) {
+        const struct scenario *s = r->set.s[k];
+        for (i = 0; i < s->n_case; i++) {
+            if (!wanted(only, s->name, s->kase[i].name)) continue;
+            r->job[r->n_job++] = (struct run_job){s, i};
+            width = (int)(strlen(s->name) + strlen(s->kase[i].name) + 1);
+            if (width > r->x.name_width) r->x.name_width = width;
+        }
+    }
+    if (r->n_job == 0 && only != NULL)
+        return err_set(e, ERR_USAGE, "run: --only: none of %" PRId64 " cases "
+                       "matches '%s' (peakproof list names them)", total,
+                       only);
+    return ERR_OK;
+}
+
+static int check_jobs(const struct run *r, struct err *e)
+{
+    int64_t i;
+    int rc = ERR_OK;
+
+    for (i = 0; i < r->n_job && rc == ERR_OK; i++) {
+        const struct run_job *j = &r->job[i];
+        const struct scenario_case *c = &j->scenario->kase[j->index];
+        rc = run_case_check(c, e);
+        if (rc != ERR_OK)
+            err_wrap(e, "%s: case '%s'", j->scenario->path, c->name);
+    }
+    return rc;
+}
+
+/* Every name of an estimator must say which one it is. */
+static int check_estimators(const struct scenario_estimators *a,
+                            const struct scenario_estimators *b,
+                            const char *file, struct err *e)
+{
+    int64_t i, k;
+
+    for (i = 0; i < scenario_estimator_count(a); i++) {
+        const char *name = scenario_estimator_name(a, i);
+        for (k = 0; k < scenario_estimator_count(b); k++)
+            if (strcmp(name, scenario_estimator_name(b, k)) == 0)
+                return err_set(e, ERR_USAGE, "run: %s: estimator '%s' is "
+                               "there twice (give it another name)", file,
+                               name);
+    }
+    return ERR_OK;
+}
+
+static int load_estimators(struct run *r, const struct scenario_limits *limits,
+                           struct err *e)
+{
+    int n, i, k, rc = ERR_OK;
+    const char *const *file = args_list(r->args, "estimator", &n);
+    struct scenario_estimators **x;
+
+    r->x.extra = x = calloc((size_t)n + 1, sizeof(void *));
+    if (x == NULL) return err_nomem(e);
+    for (i = 0; i < n && rc == ERR_OK; i++) {
+        rc = scenario_estimator_load(file[i], r->set.data, limits, &x[i], e);
+        if (rc != ERR_OK) break;
+        r->x.n_extra++;
+        for (k = 0; k < i && rc == ERR_OK; k++)
+            rc = check_estimators(x[i], x[k], file[i], e);
+        for (k = 0; k < r->set.n && rc == ERR_OK; k++)
+            rc = check_estimators(x[i], r->set.s[k]->estimators, file[i], e);
+    }
+    return rc;
+}
+
+static int load(struct run *r, struct err *e)
+{
+    const struct args *a = r->args;
+    struct scenario_limits limits = {
+        .unsafe = args_has(a, "unsafe"), .interrupt = &interrupt
+    };
+    int rc = scenarios_load(a->operand, a->n_operand, a->setting,
+                            a->n_setting, &limits, &r->set, e);
+
+    r->x.data = r->set.data;
+    if (rc == ERR_OK) rc = load_estimators(r, &limits, e);
+    if (rc == ERR_OK) rc = list_jobs(r, e);
+    if (rc == ERR_OK) rc = check_jobs(r, e);
+    return rc;
+}
+
+/* ---- the folder --------------------------------------------------------- */
+
+/* Adds a file's name and text. */
+static int identify_file(const char *path, struct buf *out, struct err *e)
+{
+    int rc;
+
+    buf_printf(out, "file %s\n", path);
+    rc = file_read(path, (size_t)16 << 20, out, e);
+    buf_putc(out, '\n');
+    return rc;
+}
+
+/* What makes two runs the same: scenarios, settings, device, cases. */
+static int identify(const struct run *r, struct buf *out, struct err *e)
+{
+    const char *only = args_text(r->args, "only");
+    int i, n, rc = ERR_OK;
+    const char *const *estimator = args_list(r->args, "estimator", &n);
+
+    buf_printf(out, "device %s\nonly %s\n", r->x.device, only ? only : "");
+    for (i = 0; i < r->args->n_setting; i++)
+        buf_printf(out, "set %s\n", r->args->setting[i]);
+    for (i = 0; i < n && rc == ERR_OK; i++)
+        rc = identify_file(estimator[i], out, e);
+    for (i = 0; i < r->set.n && rc == ERR_OK; i++)
+        if (strcmp(r->set.s[i]->path, "-") != 0)
+            rc = identify_file(r->set.s[i]->path, out, e);
+    return rc;
+}
+
+/* The allow-listed part of the environment, and versions. */
+#define MAX_PAIRS 16
+static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
+{
+    static const char *const names[] = {
+        "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG", "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS", "PEAKPROOF_DATA", NULL
+    };
+    int64_t n = 0;
+    int i;
+
+    pair[n][0] = "version", pair[n++][1] = PEAKPROOF_VERSION;
+    pair[n][0] = "lua", pair[n++][1] = LUA_RELEASE;
+    pair[n][0] = "jansson", pair[n++][1] = jansson_version_str();
+    pair[n][0] = "compiler", pair[n++][1] = __VERSION__;
+    for (i = 0; names[i] != NULL; i++)
+        if (getenv(names[i]) != NULL)
+            pair[n][0] = names[i], pair[n++][1] = getenv(names[i]);
+    return n;
+}
+
+static void put_command(const struct args *a, struct buf *out)
+{
+    int i;
+
+    buf_puts(out, "peakproof run");
+    for (i = 0; i < a->n_operand; i++) buf_printf(out, " %s", a->operand[i]);
+    if (a->n_setting > 0) buf_puts(out, " --");
+    for (i = 0; i < a->n_setting; i++) buf_printf(out, " %s", a->setting[i]);
+}
+
+static int open_folder(struct run *r, struct err *e)
+{
+    const char *pair[MAX_PAIRS][2];
+    struct buf identity = BUF_INIT, command = BUF_INIT;
+    struct record_info info = {.commit = PEAKPROOF_VERSION,
+                               .pair = (const char *const (*)[2])pair};
+    bool resume = args_has(r->args, "resume");
+    int rc = identify(r, &identity, e);
+
+    put_command(r->args, &command);
+    info.n_pair = describe_environment(pair);
+    info.identity = buf_text(&identity);
+    info.command = buf_text(&command);
+    if (rc == ERR_OK && (identity.failed || command.failed))
+        rc = err_nomem(e);
+    if (rc == ERR_OK)
+        rc = record_open(r->dir, resume ? RECORD_RESUME : RECORD_REPLACE,
+                         &info, &r->record, e);
+    buf_free(&identity);
+    buf_free(&command);
+    return rc;
+}
+
+static int code_of(enum record_status s)
+{
+    static const int code[STATUS_COUNT] = {
+        [STATUS_OOM] = ERR_OOM, [STATUS_REFUSED] = ERR_DEVICE,
+        [STATUS_WRONG] = ERR_WRONG, [STATUS_ERROR] = ERR_RUN
+    };
+    return code[s];
+}
+
+/* Takes committed cases off the list of jobs. */
+static void skip_kept(struct run *r)
+{
+    int64_t i, n = 0;
+    enum record_status s;
+
+    for (i = 0; i < r->n_job; i++) {
+        const struct run_job *j = &r->job[i];
+        if (!record_has(r->record, r->x.device, j->scenario->name,
+                        j->scenario->kase[j->index].name, &s)) {
+            r->job[n++] = *j;
+            continue;
+        }
+        r->n_kept++;
+        if (r->first_code == ERR_OK) r->first_code = code_of(s);
+    }
+    r->n_job = n;
+    if (r->n_kept > 0 && r->x.check)
+        say_warning("run: %" PRId64 " cases are kept from before, their "
+                    "tolerances are not checked again", r->n_kept);
+}
+
+/* ---- results ------------------------------------------------------------ */
+
+/* Miss reports of an earlier run. */
+static void remove_misses(const char *dir)
+{
+    struct buf path = BUF_INIT;
+    struct dirent *entry;
+    DIR *d;
+
+    buf_printf(&path, "%s/misses", dir);
+    d = opendir(buf_text(&path));
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        size_t n = strlen(entry->d_name);
+        if (n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0)
+            unlinkat(dirfd(d), entry->d_name, 0);
+    }
+    if (d != NULL) closedir(d);
+    buf_free(&path);
+}
+
+static int write_files(const struct run *r, const struct case_result *c,
+                       struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int64_t i;
+    int rc = ERR_OK;
+
+    if (c->n_file > 0) {
+        buf_printf(&path, "%s/misses", r->dir);
+        rc = path.failed ? err_nomem(e) : file_make_dirs(path.data, e);
+    }
+    for (i = 0; i < c->n_file && rc == ERR_OK; i++) {
+        path.len = 0;
+        buf_printf(&path, "%s/misses/%s", r->dir, c->file[i].name);
+        rc = path.failed ? err_nomem(e)
+             : file_write(path.data, c->file[i].text.data,
+                          c->file[i].text.len, e);
+    }
+    buf_free(&path);
+    return rc;
+}
+
+/* Says what went wrong, and remembers the first code. */
+static void judge(struct run *r, const struct run_job *j,
+                  const struct case_result *c)
+{
+    const char *p = buf_text(&c->complaint);
+    int code = c->code;
+
+    if (code != ERR_OK) {
+        fprintf(stderr, "peakproof: %s/%s: %s\n", j->scenario->name,
+                j->scenario->kase[j->index].name, c->message);
+        r->n_failed++;
+    }
+    for (; *p != '\0'; p += strcspn(p, "\n") + 1)
+        fprintf(stderr, "peakproof: check: %.*s\n", (int)strcspn(p, "\n"), p);
+    r->n_outside += c->outside;
+    if (code == ERR_OK && c->outside > 0) code = ERR_CHECK;
+    if (r->first_code == ERR_OK) r->first_code = code;
+}
+
+static int on_result(void *ctx, int64_t i, const struct case_result *c,
+                     struct err *e)
+{
+    struct run *r = ctx;
+    const struct run_job *j = &r->job[i];
+    int rc = ERR_OK;
+
+    progress_clear(&r->progress);
+    judge(r, j, c);
+    if (c->rows.file[RECORD_CASES].len == 0)
+        rc = err_set(e, c->code, "%s/%s: %.900s", j->scenario->name,
+                     j->scenario->kase[j->index].name, c->message);
+    if (rc == ERR_OK) rc = write_files(r, c, e);
+    if (rc == ERR_OK) rc = record_append(r->record, &c->rows, e);
+    if (rc != ERR_OK) return rc;
+    if (r->args->json) {
+        if (r->json.len > 0) buf_putc(&r->json, ',');
+        buf_puts(&r->json, buf_text(&c->json));
+    } else {
+        out_text(buf_text(&c->table), c->table.len);
+        out_flush();
+    }
+    r->done++;
+    progress_show(&r->progress, r->done, r->n_job,
+                  j->scenario->kase[j->index].name);
+    return ERR_OK;
+}
+
+static int put_result(struct run *r, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    json_t *cases, *o;
+    int rc;
+
+    if (!r->args->json) return ERR_OK;
+    buf_printf(&text, "[%s]", buf_text(&r->json));
+    if (text.failed) return err_nomem(e);
+    rc = js_parse(text.data, text.len, "cases", &cases, e);
+    buf_free(&text);
+    if (rc != ERR_OK) return rc;
+    o = json_object();
+    json_object_set_new(o, "format", json_integer(1));
+    json_object_set_new(o, "device", json_string(r->x.device));
+    json_object_set_new(o, "folder", json_string(r->dir));
+    json_object_set_new(o, "kept", json_integer(r->n_kept));
+    json_object_set_new(o, "cases", cases);
+    return out_json(o, e);
+}
+
+static int run_all(struct run *r, struct err *e)
+{
+    struct buf header = BUF_INIT;
+    struct err late = {ERR_OK, ""};
+    int64_t wrong = 0;
+    int rc, closed;
+
+    skip_kept(r);
+    if (!args_has(r->args, "resume")) remove_misses(r->dir);
+    progress_init(&r->progress);
+    if (!r->args->json) run_show_header(&r->x, &header);
+    rc = out_put(&header, e);
+    if (rc == ERR_OK)
+        rc = run_jobs(&r->x, r->job, r->n_job, r->workers, on_result, r, e);
+    progress_clear(&r->progress);
+    if (rc == ERR_OK && r->x.check)
+        rc = run_checks(r->x.data, &interrupt, r->record, &wrong, e);
+    if (wrong > 0 && r->first_code == ERR_OK) r->first_code = ERR_CHECK;
+    if (rc == ERR_OK) rc = put_result(r, e);
+    closed = record_close(r->record, rc == ERR_OK, &late);
+    if (rc == ERR_OK && closed != ERR_OK) {
+        *e = late;
+        rc = closed;
+    }
+    if (rc != ERR_OK) return rc;
+    e->text[0] = '\0';      /* the cases have said why */
+    return r->first_code;
+}
+
+static void run_free(struct run *r)
+{
+    int i;
+
+    for (i = 0; i < r->x.n_extra; i++)
+        scenario_estimator_free(r->x.extra[i]);
+    free(r->x.extra);
+    free(r->job);
+    scenarios_free(&r->set);
+    buf_free(&r->json);
+}
+
+static int run(const struct args *a, struct err *e)
+{
+    struct run r = {.args = a, .json = BUF_INIT};
+    int rc = read_options(&r, e);
+
+    catch_interrupt();
+    if (rc == ERR_OK) rc = load(&r, e);
+    if (rc == ERR_OK) rc = open_folder(&r, e);
+    if (rc == ERR_OK) rc = run_all(&r, e);
+    run_free(&r);
+    return rc;
+}
+
+static const struct command_option options[] = {
+    {"device", 0, "NAME", "where the step runs (default: dry)",
+     device_names, false},
+    {"out", 'o', "DIR", "folder of the records (default: out)", NULL, false},
+    {"only", 0, "GLOB", "only cases whose name, or SCENARIO/CASE, matches",
+     NULL, false},
+    {"jobs", 'j', "N", "run N cases at a time, each in a process of its own "
+     "(default: 1, in this one)", NULL, false},
+    {"estimator", 0, "FILE", "a Lua file with a further estimator", NULL,
+     true},
+    {"check", 0, NULL, "exit 4 when an estimate's raw error is outside its "
+     "case's tolerance", NULL, false},
+    {"resume", 0, NULL, "keep the finished cases of an interrupted run and "
+     "go on", NULL, false},
+    {"unsafe", 0, NULL, "let scenarios use io and os", NULL, false},
+    {NULL, 0, NULL, NULL, NULL, false}
+};
+
+static const char *const examples[] = {
+    "peakproof run lua/scenarios/pr-accuracy.lua",
+    "peakproof run --out out/mine my.lua -- tokens=32768",
+    "peakproof run -j 2 --only '*-ep2' lua/scenarios/pr-accuracy.lua",
+    NULL
+};
+
+const struct command cmd_run = {
+    .name = "run",
+    .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
+                "[--estimator FILE]... [--check] [--resume] "
+                "[--unsafe] [--json] SCENARIO.lua... [-- name=value...]",
+    .about = "run scenarios: peaks and estimates of every case, into a folder",
+    .text = "Runs every case of the scenarios: the step of each wave on each "
+            "rank, and every estimator on the wave's plan. Prints one line "
+            "an estimate and writes the records into DIR; a finished DIR is "
+            "replaced. A failed case is a record too, and the run goes on.\n\n"
+            "A scenario's name without a folder is also looked for among the "
+            "shipped ones (peakproof list). Values after -- set the options "
+            "that the scenario declares.",
+    .option = options,
+    .operand = "a SCENARIO.lua",
+    .min_operands = 1,
+    .max_operands = -1,
+    .settings = true,
+    .exits = {ERR_RUN, ERR_INPUT, ERR_CHECK, ERR_DEVICE, ERR_OOM, ERR_WRONG,
+              ERR_INTERRUPTED},
+    .examples = examples,
+    .run = run,
+};

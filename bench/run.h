@@ -1,0 +1,152 @@
+/*
+** run.h - one case of a scenario, from the script's words to rows of CSV.
+**
+**   run_case.c    model, plan, prices, step, result: the order of things
+**   run_price.c   what the estimators are told, and what they say
+**   run_step.c    the ranks' steps on the device
+**   run_show.c    the result as a table and as JSON, tolerances, misses
+**   run_checks.c  what --check checks beside tolerances
+**   run_jobs.c    cases one by one, or in worker processes; results in order
+**
+** A case's result depends on the case and the device alone, and is text, so
+** that it can come through a pipe from a worker.
+*/
+#ifndef BENCH_RUN_H
+#define BENCH_RUN_H
+
+#include <signal.h>
+
+#include "dev/dev.h"
+#include "plan/plan.h"
+#include "price/price.h"
+#include "record/record.h"
+#include "script/scenario.h"
+#include "step/step.h"
+
+/* The same for all cases of a run. */
+struct run_context {
+    const char *data;               /* data folder */
+    const char *device;             /* its name */
+    const struct dev_ops *ops;
+    bool check;                     /* hold tolerances */
+    double miss_percent;            /* < 0: no miss reports */
+    int name_width;                 /* of the longest "scenario/case" */
+    const volatile sig_atomic_t *interrupt;     /* not 0: stop */
+    struct scenario_estimators **extra;         /* [n_extra] --estimator */
+    int n_extra;
+};
+
+/* A named text: one file of --misses. */
+struct run_file { char *name; struct buf text; };
+
+struct case_result {
+    enum err_code code;             /* why the case failed, or ERR_OK */
+    char message[1024];             /* one line; "" when ERR_OK */
+    enum record_status status;
+    struct record_text rows;        /* for the files of the run */
+    struct buf table;               /* for people: a line a wave */
+    struct buf json;                /* the same as one JSON object */
+    int64_t outside;                /* estimates outside their tolerance */
+    struct buf complaint;           /* a line for each of them */
+    struct run_file *file;          /* [n_file] owned */
+    int64_t n_file;
+};
+
+/* Runs case i of s. Failures are part of the result; a failure to render it
+** (host memory, sums that do not add up) leaves rows empty and code set. */
+void run_case(const struct run_context *x, const struct scenario *s,
+              int64_t i, struct case_result *out);
+/* The result of a case whose worker ended without one. */
+void run_case_died(const struct run_context *x, const struct scenario *s,
+                   int64_t i, const char *how, struct case_result *out);
+void case_result_free(struct case_result *r);
+
+/* Checks what can be checked before anything is written: the model loads
+** and its experts divide. */
+int run_case_check(const struct scenario_case *c, struct err *e) MUST_CHECK;
+
+/* Checks on random cases, the same in every run, into checks.csv: mirror
+** against executor, lower bound, coverage of plans, peaks over routing
+** shares. Always on dry. *failed counts cases. */
+int run_checks(const char *data, const volatile sig_atomic_t *interrupt,
+               struct record *r, int64_t *failed, struct err *e) MUST_CHECK;
+
+/* ---- jobs --------------------------------------------------------------- */
+
+struct run_job { const struct scenario *scenario; int64_t index; };
+
+/* Runs the jobs, n_workers at a time (1: in this process), and hands each
+** result to done, in order of the jobs. Stops early when done fails or
+** *x->interrupt is set (ERR_INTERRUPTED): results that are already there and
+** next in order are still handed over. */
+int run_jobs(const struct run_context *x, const struct run_job *job,
+             int64_t n_job, int64_t n_workers,
+             int (*done)(void *ctx, int64_t i, const struct case_result *r,
+                         struct err *e),
+             void *ctx, struct err *e) MUST_CHECK;
+
+/* Through the pipe and back; unpack checks every length. */
+void case_result_pack(const struct case_result *r, struct buf *out);
+int case_result_unpack(const char *data, size_t len, struct case_result *out,
+                       struct err *e) MUST_CHECK;
+
+/* ---- parts of a case, shared by the files above ------------------------- */
+
+#define RUN_MAX_VARIANTS 8
+#define RUN_WAVE_TIMINGS 4          /* beside one a rank */
+
+struct run_wave {
+    bool cold;
+    enum record_status status;
+    char note[256];
+    bool measured;                  /* rank[] is filled */
+    struct record_rank *rank;       /* [cp] */
+    struct estimate *estimate;      /* [n_estimate] */
+    int64_t n_estimate;
+    struct record_variant variant[RUN_MAX_VARIANTS];
+    int64_t n_variant;
+    struct record_timing *timing;   /* [cp + RUN_WAVE_TIMINGS] */
+    int64_t n_timing;
+    double loss;
+    bool has_loss;
+};
+
+/* A case at work. */
+struct run_work {
+    const struct run_context *x;
+    const struct scenario *s;
+    const struct scenario_case *c;
+    bool inventory;                 /* list the tensors of a layer */
+    struct model model;
+    struct plan plan;
+    int64_t routed_rows;            /* as priced; -1: nothing is routed */
+    struct run_wave *wave;          /* [c->waves] */
+    struct record_tensor *tensor;
+    int64_t n_tensor;
+};
+
+/* Facts of the case, cold as the wave says; free with price_facts_free. */
+int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
+              struct err *e) MUST_CHECK;
+/* Every estimator on every wave. */
+int run_price(struct run_work *w, struct err *e) MUST_CHECK;
+/* Every wave on every rank. An out-of-memory wave is a result: its status is
+** oom, those after it are skipped, and ERR_OOM comes back with its text. */
+int run_step(struct run_work *w, struct err *e) MUST_CHECK;
+/* Table, JSON and tolerances of a case that ran or failed. */
+int run_show(const struct run_work *w, struct case_result *out,
+             struct err *e) MUST_CHECK;
+/* The table's header line. */
+void run_show_header(const struct run_context *x, struct buf *out);
+int64_t run_now_ns(void);
+/* Notes what took from then until now; rank -1: the wave as a whole. */
+void run_time(const struct run_work *w, struct run_wave *wave, int64_t rank,
+              const char *what, int64_t since_ns);
+
+/* (estimate - peak) / peak in percent. */
+double run_percent(int64_t estimate, int64_t peak);
+
+/* The most-loaded rank's allocated bytes, -1 where the wave has no peak. */
+int64_t run_peak(const struct run_work *w, int64_t wave);
+
+#endif

@@ -1,0 +1,302 @@
+/* run_case.c - see run.h: the order of things in one case */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "bench/run.h"
+#include "model/param.h"
+
+int64_t run_now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+void run_time(const struct run_work *w, struct run_wave *wave, int64_t rank,
+              const char *what, int64_t since_ns)
+{
+    struct record_timing *t = &wave->timing[wave->n_timing];
+
+    if (wave->n_timing == w->c->cp + RUN_WAVE_TIMINGS) return;
+    *t = (struct record_timing){rank, what, run_now_ns() - since_ns};
+    wave->n_timing++;
+}
+
+/* The most-loaded rank's allocated bytes, -1 where the wave has no peak. */
+int64_t run_peak(const struct run_work *w, int64_t wave)
+{
+    const struct run_wave *v = &w->wave[wave];
+    int64_t i, most = -1;
+
+    for (i = 0; v->measured && i < w->c->cp; i++)
+        if ((int64_t)v->rank[i].peak.allocated > most)
+            most = (int64_t)v->rank[i].peak.allocated;
+    return most;
+}
+
+static int take_memory(struct run_work *w, struct err *e)
+{
+    size_t cp = (size_t)w->c->cp;
+    int64_t i;
+
+    w->wave = calloc((size_t)w->c->waves, sizeof *w->wave);
+    if (w->wave == NULL) return err_nomem(e);
+    for (i = 0; i < w->c->waves; i++) {
+        struct run_wave *v = &w->wave[i];
+        v->cold = i == 0;
+        v->status = STATUS_SKIPPED;
+        snprintf(v->note, sizeof v->note, "an earlier wave failed");
+        v->rank = calloc(cp, sizeof *v->rank);
+        v->timing = calloc(cp + RUN_WAVE_TIMINGS, sizeof *v->timing);
+        if (v->rank == NULL || v->timing == NULL) return err_nomem(e);
+    }
+    return ERR_OK;
+}
+
+static int make_plan(struct run_work *w, struct err *e)
+{
+    const struct scenario_case *c = w->c;
+    struct plan_options o = {
+        .cp = c->cp, .ep = c->ep, .tp = c->tp, .profile = c->profile,
+        .owned_ms = -1, .cut_rows = c->cut
+    };
+    int64_t start = run_now_ns();
+    int rc;
+
+    if (c->batch_kind == BATCH_LAYOUT)
+        rc = plan_from_layout(c->cp, c->layout, &w->plan, e);
+    else
+        rc = plan_make(&w->model, &c->batch, &o, &w->plan, e);
+    if (rc == ERR_OK) run_time(w, &w->wave[0], -1, "plan", start);
+    return rc;
+}
+
+int run_case_check(const struct scenario_case *c, struct err *e)
+{
+    struct param_list l;
+    struct model m;
+    int rc = model_load(c->model_path, c->layers, &m, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
+    if (rc == ERR_OK) param_list_free(&l);
+    model_free(&m);
+    return rc;
+}
+
+static int run_all(struct run_work *w, struct err *e)
+{
+    int rc = take_memory(w, e);
+
+    if (rc == ERR_OK)
+        rc = model_load(w->c->model_path, w->c->layers, &w->model, e);
+    if (rc == ERR_OK) rc = make_plan(w, e);
+    if (rc == ERR_OK) rc = run_price(w, e);
+    if (rc == ERR_OK) rc = run_step(w, e);
+    return rc;
+}
+
+static void work_free(struct run_work *w)
+{
+    int64_t i;
+
+    for (i = 0; w->wave != NULL && i < w->c->waves; i++) {
+        free(w->wave[i].rank);
+        free(w->wave[i].estimate);
+        free(w->wave[i].timing);
+    }
+    free(w->wave);
+    free(w->tensor);
+    plan_free(&w->plan);
+    model_free(&w->model);
+}
+
+/* ---- the case as records ------------------------------------------------ */
+
+static const char *batch_name(enum batch_kind k)
+{
+    static const char *const name[] = {
+        [BATCH_LAYOUT] = "layout", [BATCH_LENGTHS] = "lengths",
+        [BATCH_TREE] = "tree", [BATCH_CORPUS] = "sequences"
+    };
+    return name[k];
+}
+
+static void put_routing(const struct routing *r, char *out, size_t cap)
+{
+    switch (r->kind) {
+    case ROUTING_BALANCED:
+        snprintf(out, cap, "balanced");
+        break;
+    case ROUTING_CV:
+        snprintf(out, cap, "cv %g seed %" PRIu64, r->cv, r->seed);
+        break;
+    case ROUTING_SHARE:
+        snprintf(out, cap, "share %g rank %" PRId64, r->share, r->share_rank);
+        break;
+    case ROUTING_HISTOGRAM:
+        snprintf(out, cap, "histogram");
+        break;
+    }
+}
+
+static enum record_status status_of(enum err_code code)
+{
+    switch (code) {
+    case ERR_OK: return STATUS_OK;
+    case ERR_OOM: return STATUS_OOM;
+    case ERR_WRONG: return STATUS_WRONG;
+    case ERR_DEVICE: return STATUS_REFUSED;
+    default: return STATUS_ERROR;
+    }
+}
+
+static void describe_wave(const struct run_work *w, int64_t i,
+                          struct record_wave *out)
+{
+    const struct run_wave *v = &w->wave[i];
+
+    *out = (struct record_wave){
+        .wave = i, .cold = v->cold, .status = v->status,
+        .note = v->note[0] ? v->note : NULL,
+        .rank = v->rank, .n_rank = v->measured ? w->c->cp : 0,
+        .estimate = v->estimate, .n_estimate = v->n_estimate,
+        .variant = v->variant, .n_variant = v->n_variant,
+        .timing = v->timing, .n_timing = v->n_timing,
+        .has_loss = v->has_loss, .loss = v->loss
+    };
+}
+
+/* What the files say of a case, waves aside. */
+static void describe_case(const struct run_context *x,
+                          const struct scenario *s,
+                          const struct scenario_case *c, const char *routing,
+                          struct record_case *out)
+{
+    *out = (struct record_case){
+        .device = x->device, .scenario = s->name, .name = c->name,
+        .about = c->about, .layers = c->layers,
+        .cp = c->cp, .ep = c->ep, .tp = c->tp, .pp = c->pp,
+        .lora_rank = c->lora_rank, .dtype = c->dtype, .weights = c->weights,
+        .batch = batch_name(c->batch_kind),
+        .tokens = c->batch_kind == BATCH_LAYOUT ? c->layout_tokens
+                                                : c->batch.tokens,
+        .sequences = c->batch_kind == BATCH_LAYOUT ? 0 : c->batch.n_seq,
+        .routed_rows = -1, .head_rows = c->head_rows,
+        .output_bytes = c->output_bytes, .routing = routing, .seed = c->seed,
+        .published_before_cold = c->published_before_cold,
+        .published_before_warm = c->published_before_warm,
+        .published_after_cold = c->published_after_cold,
+        .published_after_warm = c->published_after_warm
+    };
+}
+
+/* Each rank's rows in both layouts, attention first: [2 cp], or NULL. */
+static int64_t *list_rows(const struct plan *p)
+{
+    int64_t *rows = calloc(2 * (size_t)p->cp + 1, sizeof *rows), i;
+
+    for (i = 0; rows != NULL && i < p->cp; i++) {
+        rows[i] = p->rank[i].attention_rows;
+        rows[p->cp + i] = p->rank[i].gdn_rows;
+    }
+    return rows;
+}
+
+static int render(const struct run_work *w, struct case_result *out,
+                  struct err *e)
+{
+    bool planned = w->plan.rank != NULL;
+    int64_t n = planned && w->wave != NULL ? w->c->waves : 0, i;
+    struct record_wave *wave = calloc((size_t)n + 1, sizeof *wave);
+    int64_t *rows = planned ? list_rows(&w->plan) : NULL;
+    struct record_case c;
+    char routing[64];
+    int rc = ERR_OK;
+
+    put_routing(&w->c->routing, routing, sizeof routing);
+    describe_case(w->x, w->s, w->c, routing, &c);
+    if (wave == NULL || (planned && rows == NULL)) rc = err_nomem(e);
+    if (rc == ERR_OK) {
+        for (i = 0; i < n; i++) describe_wave(w, i, &wave[i]);
+        c.wave = wave;
+        c.n_wave = n;
+        c.tensor = w->tensor;
+        c.n_tensor = w->n_tensor;
+        c.model = w->model.name;
+        c.layers = w->model.layers;
+        c.top_k = w->model.experts > 0 ? w->model.top_k : 0;
+        c.routed_rows = w->routed_rows;
+        if (c.head_rows < 0) c.head_rows = c.tokens;
+        c.attention_rows = rows;
+        c.gdn_rows = rows != NULL ? rows + w->plan.cp : NULL;
+        c.status = out->status;
+        c.note = out->message[0] ? out->message : NULL;
+        rc = record_render(&c, &out->rows, e);
+    }
+    free(rows);
+    free(wave);
+    return rc;
+}
+
+static void note_failure(struct case_result *out, int code,
+                         const struct err *e)
+{
+    out->code = (enum err_code)code;
+    out->status = status_of((enum err_code)code);
+    snprintf(out->message, sizeof out->message, "%s", e->text);
+}
+
+void run_case(const struct run_context *x, const struct scenario *s,
+              int64_t i, struct case_result *out)
+{
+    struct run_work w = {
+        .x = x, .s = s, .c = &s->kase[i], .inventory = i == 0,
+        .routed_rows = -1
+    };
+    struct err e = {ERR_OK, ""};
+    int rc;
+
+    *out = (struct case_result){0};
+    rc = run_all(&w, &e);
+    if (rc != ERR_OK) note_failure(out, rc, &e);
+    rc = run_show(&w, out, &e);
+    if (rc == ERR_OK) rc = render(&w, out, &e);
+    if (rc != ERR_OK) note_failure(out, rc, &e);
+    work_free(&w);
+}
+
+void run_case_died(const struct run_context *x, const struct scenario *s,
+                   int64_t i, const char *how, struct case_result *out)
+{
+    struct run_work w = {.x = x, .s = s, .c = &s->kase[i], .routed_rows = -1};
+    struct err e = {ERR_OK, ""};
+    int rc;
+
+    *out = (struct case_result){0};
+    err_set(&e, ERR_RUN, "worker %s", how);
+    note_failure(out, ERR_RUN, &e);
+    rc = run_show(&w, out, &e);
+    if (rc == ERR_OK) rc = render(&w, out, &e);
+    if (rc != ERR_OK) note_failure(out, rc, &e);
+}
+
+void case_result_free(struct case_result *r)
+{
+    int64_t i;
+
+    record_text_free(&r->rows);
+    buf_free(&r->table);
+    buf_free(&r->json);
+    buf_free(&r->complaint);
+    for (i = 0; i < r->n_file; i++) {
+        free(r->file[i].name);
+        buf_free(&r->file[i].text);
+    }
+    free(r->file);
+    *r = (struct case_result){0};
+}

@@ -1,0 +1,234 @@
+/*
+** run_jobs.c - see run.h: cases one after the other, or in worker processes.
+**
+** A worker is forked for one case and sends its packed result through a
+** pipe. The parent reads all pipes at once, keeps results that came early,
+** and hands them over in order. A worker that ends without a whole result
+** (killed, crashed) makes a failed case; the others go on.
+*/
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/run.h"
+
+enum { MAX_WORKERS = 256 };
+
+struct worker {
+    pid_t pid;              /* 0: free */
+    int fd;
+    int64_t job;
+    struct buf got;
+};
+
+struct pool {
+    const struct run_context *x;
+    const struct run_job *job;
+    int64_t n_job, next_start, next_done;
+    struct worker worker[MAX_WORKERS];
+    int64_t n_worker, busy;
+    struct case_result *result;     /* [n_job] */
+    bool *there;                    /* [n_job] the result has come */
+    int (*done)(void *ctx, int64_t i, const struct case_result *r,
+                struct err *e);
+    void *ctx;
+};
+
+/* The child's whole life: never returns. */
+static void work(const struct run_context *x, const struct run_job *j, int fd)
+{
+    struct case_result r;
+    struct buf b = BUF_INIT;
+    size_t sent = 0;
+
+    signal(SIGINT, SIG_IGN);        /* the parent decides */
+    run_case(x, j->scenario, j->index, &r);
+    case_result_pack(&r, &b);
+    while (!b.failed && sent < b.len) {
+        ssize_t n = write(fd, b.data + sent, b.len - sent);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) break;
+        sent += (size_t)n;
+    }
+    _exit(b.failed || sent < b.len);
+}
+
+static int start(struct pool *p, struct worker *w, struct err *e)
+{
+    int fd[2], i;
+
+    if (pipe(fd) != 0)
+        return err_set(e, ERR_RUN, "cannot make a pipe: %s", strerror(errno));
+    w->pid = fork();
+    if (w->pid < 0) {
+        int why = errno;
+        w->pid = 0;
+        close(fd[0]);
+        close(fd[1]);
+        return err_set(e, ERR_RUN, "cannot start a worker: %s (fewer with "
+                       "-j)", strerror(why));
+    }
+    if (w->pid == 0) {
+        close(fd[0]);
+        for (i = 0; i < p->n_worker; i++)
+            if (p->worker[i].pid != 0) close(p->worker[i].fd);
+        work(p->x, &p->job[p->next_start], fd[1]);
+    }
+    close(fd[1]);
+    w->fd = fd[0];
+    w->job = p->next_start++;
+    p->busy++;
+    return ERR_OK;
+}
+
+static int start_some(struct pool *p, struct err *e)
+{
+    int64_t i;
+    int rc = ERR_OK;
+
+    for (i = 0; i < p->n_worker && rc == ERR_OK; i++)
+        if (p->worker[i].pid == 0 && p->next_start < p->n_job)
+            rc = start(p, &p->worker[i], e);
+    return rc;
+}
+
+/* The worker has closed its pipe: reap it, and see what it sent. */
+static void finish(struct pool *p, struct worker *w)
+{
+    const struct run_job *j = &p->job[w->job];
+    struct case_result *r = &p->result[w->job];
+    struct err e = {ERR_OK, ""};
+    char how[1200];
+    int status = 0;
+
+    close(w->fd);
+    while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) continue;
+    if (WIFSIGNALED(status)) {
+        snprintf(how, sizeof how, "was ended by signal %d (%s)",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+        run_case_died(p->x, j->scenario, j->index, how, r);
+    } else if (case_result_unpack(buf_text(&w->got), w->got.len, r, &e) !=
+               ERR_OK) {
+        run_case_died(p->x, j->scenario, j->index, e.text, r);
+    }
+    p->there[w->job] = true;
+    buf_free(&w->got);
+    w->pid = 0;
+    p->busy--;
+}
+
+static void read_some(struct pool *p, struct worker *w)
+{
+    char chunk[65536];
+    ssize_t n = read(w->fd, chunk, sizeof chunk);
+
+    if (n > 0)
+        buf_put(&w->got, chunk, (size_t)n);
+    else if (n == 0 || errno != EINTR)
+        finish(p, w);
+}
+
+/* Waits until some worker has something to say, a signal, or a moment. */
+static void listen_to_all(struct pool *p)
+{
+    struct pollfd fds[MAX_WORKERS];
+    int64_t who[MAX_WORKERS], i, n = 0;
+
+    for (i = 0; i < p->n_worker; i++) {
+        if (p->worker[i].pid == 0) continue;
+        fds[n] = (struct pollfd){.fd = p->worker[i].fd, .events = POLLIN};
+        who[n++] = i;
+    }
+    if (poll(fds, (nfds_t)n, 200) <= 0) return;
+    for (i = 0; i < n; i++)
+        if (fds[i].revents != 0) read_some(p, &p->worker[who[i]]);
+}
+
+static int hand_over(struct pool *p, struct err *e)
+{
+    int rc = ERR_OK;
+
+    while (rc == ERR_OK && p->next_done < p->n_job && p->there[p->next_done]) {
+        int64_t i = p->next_done++;
+        rc = p->done(p->ctx, i, &p->result[i], e);
+        case_result_free(&p->result[i]);
+    }
+    return rc;
+}
+
+static void stop_all(struct pool *p)
+{
+    int64_t i;
+
+    for (i = 0; i < p->n_worker; i++) {
+        struct worker *w = &p->worker[i];
+        if (w->pid == 0) continue;
+        kill(w->pid, SIGKILL);
+        close(w->fd);
+        while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR) continue;
+        buf_free(&w->got);
+    }
+    for (i = 0; i < p->n_job; i++) case_result_free(&p->result[i]);
+}
+
+static int interrupted(struct err *e)
+{
+    return err_set(e, ERR_INTERRUPTED, "interrupted (finished cases are kept; "
+                   "--resume goes on)");
+}
+
+static int run_pool(struct pool *p, struct err *e)
+{
+    int rc = ERR_OK;
+
+    p->result = calloc((size_t)p->n_job, sizeof *p->result);
+    p->there = calloc((size_t)p->n_job, sizeof *p->there);
+    if (p->result == NULL || p->there == NULL) rc = err_nomem(e);
+    while (rc == ERR_OK && p->next_done < p->n_job) {
+        rc = start_some(p, e);
+        if (rc == ERR_OK) listen_to_all(p);
+        if (rc == ERR_OK) rc = hand_over(p, e);
+        if (rc == ERR_OK && *p->x->interrupt != 0 && p->next_done < p->n_job)
+            rc = interrupted(e);
+    }
+    if (p->result != NULL) stop_all(p);
+    free(p->result);
+    free(p->there);
+    return rc;
+}
+
+/* All in this process. */
+static int run_here(struct pool *p, struct err *e)
+{
+    int64_t i;
+    int rc = ERR_OK;
+
+    for (i = 0; i < p->n_job && rc == ERR_OK; i++) {
+        struct case_result r;
+        run_case(p->x, p->job[i].scenario, p->job[i].index, &r);
+        rc = *p->x->interrupt != 0 ? interrupted(e)
+                                   : p->done(p->ctx, i, &r, e);
+        case_result_free(&r);
+    }
+    return rc;
+}
+
+int run_jobs(const struct run_context *x, const struct run_job *job,
+             int64_t n_job, int64_t n_workers,
+             int (*done)(void *ctx, int64_t i, const struct case_result *r,
+                         struct err *e),
+             void *ctx, struct err *e)
+{
+    struct pool p = {
+        .x = x, .job = job, .n_job = n_job, .done = done, .ctx = ctx,
+        .n_worker = n_workers < MAX_WORKERS ? n_workers : MAX_WORKERS
+    };
+
+    if (n_job == 0) return ERR_OK;
+    return n_workers <= 1 ? run_here(&p, e) : run_pool(&p, e);
+}

@@ -1,0 +1,135 @@
+/* run_price.c - see run.h: what the estimators are told and what they say */
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/run.h"
+
+int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
+              struct err *e)
+{
+    const struct scenario_case *c = w->c;
+    int64_t rows = c->price_head_rows >= 0 ? c->price_head_rows
+                                           : c->head_rows;
+    int rc = price_facts_from_plan(&w->model, &w->plan, c->ep, c->lora_rank,
+                                   out, e);
+
+    if (rc != ERR_OK) return rc;
+    out->group[0].routed_rows = c->routed_rows;
+    out->tp = c->tp;
+    out->pp = c->pp;
+    out->cold = cold;
+    out->head_rows = rows >= 0 ? rows : w->plan.tokens;
+    out->output_bytes = c->output_bytes;
+    out->softmax_offset = c->softmax_offset;
+    out->cp_attention = c->cp_attention;
+    out->hybridep_held_rows = c->hybridep_held_rows;
+    if (c->hybridep_held_rows >= 0) out->packed_length = w->plan.tokens;
+    /* gradients stay between waves: only a first one has them pending */
+    if (cold) rc = price_facts_all_pending(out, e);
+    if (rc != ERR_OK) price_facts_free(out);
+    return rc;
+}
+
+typedef int price_as(const struct price_facts *f, unsigned change,
+                     struct estimate *out, struct err *e);
+
+static int add_variant(struct run_wave *v, const struct price_facts *f,
+                       const char *source, price_as *price, unsigned change,
+                       struct err *e)
+{
+    struct estimate x;
+    int rc = price(f, change, &x, e);
+
+    if (rc != ERR_OK || !x.supported) return rc;
+    v->variant[v->n_variant++] = (struct record_variant){source, x.raw};
+    return ERR_OK;
+}
+
+/* The estimators with one thing changed, as record.h lists them. */
+static int add_variants(struct run_wave *v, const struct price_facts *f,
+                        struct err *e)
+{
+    static const struct {
+        const char *source;
+        price_as *price;
+        unsigned change;
+    } variant[] = {
+        {"per-rank/unpaired", price_per_rank_as, PRICE_UNPAIRED},
+        {"per-rank/no-allowance", price_per_rank_as, PRICE_NO_ALLOWANCE},
+        {"per-rank/one-lse", price_per_rank_as, PRICE_ONE_LSE},
+        {"busiest-rank/no-allowance", price_busiest_rank_as,
+         PRICE_NO_ALLOWANCE},
+    };
+    size_t i;
+    int rc = ERR_OK;
+
+    for (i = 0; i < sizeof variant / sizeof variant[0] && rc == ERR_OK; i++)
+        rc = add_variant(v, f, variant[i].source, variant[i].price,
+                         variant[i].change, e);
+    return rc;
+}
+
+/* Estimators of one Lua file, after those that are there. */
+static int price_lua(struct run_wave *v, struct scenario_estimators *lua,
+                     const struct price_facts *f, struct err *e)
+{
+    int64_t i, n = scenario_estimator_count(lua);
+    int rc = ERR_OK;
+
+    for (i = 0; i < n && rc == ERR_OK; i++) {
+        rc = scenario_estimator_call(lua, i, f, &v->estimate[v->n_estimate],
+                                     e);
+        if (rc == ERR_OK) v->n_estimate++;
+    }
+    return rc;
+}
+
+static int64_t count_estimators(const struct run_work *w)
+{
+    int64_t n = 2 + scenario_estimator_count(w->s->estimators);
+    int i;
+
+    for (i = 0; i < w->x->n_extra; i++)
+        n += scenario_estimator_count(w->x->extra[i]);
+    return n;
+}
+
+static int price_all(struct run_work *w, struct run_wave *v,
+                     const struct price_facts *f, struct err *e)
+{
+    int rc, i;
+
+    v->estimate = calloc((size_t)count_estimators(w), sizeof *v->estimate);
+    if (v->estimate == NULL) return err_nomem(e);
+    rc = price_busiest_rank(f, &v->estimate[0], e);
+    if (rc == ERR_OK) rc = price_per_rank(f, &v->estimate[1], e);
+    if (rc == ERR_OK) v->n_estimate = 2;
+    if (rc == ERR_OK) rc = price_lua(v, w->s->estimators, f, e);
+    for (i = 0; i < w->x->n_extra && rc == ERR_OK; i++)
+        rc = price_lua(v, w->x->extra[i], f, e);
+    return rc == ERR_OK ? add_variants(v, f, e) : rc;
+}
+
+static int price_wave(struct run_work *w, struct run_wave *v, struct err *e)
+{
+    int64_t start = run_now_ns();
+    struct price_facts f;
+    int rc = run_facts(w, v->cold, &f, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = price_all(w, v, &f, e);
+    run_time(w, v, -1, "price", start);
+    if (w->model.experts > 0) w->routed_rows = price_routed_rows(&f, 0);
+    price_facts_free(&f);
+    return rc;
+}
+
+int run_price(struct run_work *w, struct err *e)
+{
+    int64_t i;
+    int rc = ERR_OK;
+
+    for (i = 0; i < w->c->waves && rc == ERR_OK; i++)
+        rc = price_wave(w, &w->wave[i], e);
+    return rc;
+}

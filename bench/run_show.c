@@ -1,0 +1,179 @@
+/* run_show.c - see run.h: a case as a table, as JSON, against tolerances */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "bench/run.h"
+
+double run_percent(int64_t estimate, int64_t peak)
+{
+    return ((double)estimate - (double)peak) / (double)peak * 100;
+}
+
+/* ---- table -------------------------------------------------------------- */
+
+void run_show_header(const struct run_context *x, struct buf *out)
+{
+    buf_printf(out, "%-*s  %4s %-4s %9s  %-14s %9s %8s %11s %8s\n",
+               x->name_width, "case", "wave", "", "peak GB", "estimator",
+               "raw GB", "error", "admitted GB", "error");
+}
+
+/* Bytes below 0 are not known. */
+static void put_gb(struct buf *b, int width, int64_t bytes)
+{
+    if (bytes < 0)
+        buf_printf(b, " %*s", width, "-");
+    else
+        buf_printf(b, " %*.3f", width, (double)bytes / 1e9);
+}
+
+static void put_error(struct buf *b, int64_t estimate, int64_t peak)
+{
+    if (estimate < 0 || peak <= 0)
+        buf_printf(b, " %8s", "-");
+    else
+        buf_printf(b, " %+6.1f %%", run_percent(estimate, peak));
+}
+
+static void put_estimate(struct buf *b, const struct estimate *x,
+                         int64_t peak)
+{
+    buf_printf(b, "  %-14s", x->name);
+    put_gb(b, 9, x->priced ? x->raw : -1);
+    put_error(b, x->priced ? x->raw : -1, peak);
+    put_gb(b, 11, x->priced ? x->admitted : -1);
+    put_error(b, x->priced ? x->admitted : -1, peak);
+    if (!x->supported) buf_printf(b, "  refused: %s", x->reason);
+    if (x->supported && peak > 0 && x->raw < peak) buf_puts(b, "  UNDER");
+}
+
+static void put_wave_lines(const struct run_work *w, int64_t i, struct buf *b)
+{
+    const struct run_wave *v = &w->wave[i];
+    int64_t peak = run_peak(w, i), k;
+    char name[512];
+
+    snprintf(name, sizeof name, "%s/%s", w->s->name, w->c->name);
+    for (k = 0; k < v->n_estimate; k++) {
+        buf_printf(b, "%-*s  %4" PRId64 " %-4s", w->x->name_width, name, i,
+                   v->cold ? "cold" : "warm");
+        if (peak >= 0)
+            put_gb(b, 9, peak);
+        else
+            buf_printf(b, " %9s", record_status_name(v->status));
+        put_estimate(b, &v->estimate[k], peak);
+        buf_putc(b, '\n');
+    }
+}
+
+/* ---- JSON --------------------------------------------------------------- */
+
+static json_t *error_json(int64_t estimate, int64_t peak)
+{
+    return peak > 0 ? json_real(run_percent(estimate, peak)) : json_null();
+}
+
+static json_t *estimate_json(const struct estimate *x, int64_t peak)
+{
+    json_t *v = json_object();
+
+    json_object_set_new(v, "name", json_string(x->name));
+    json_object_set_new(v, "supported", json_boolean(x->supported));
+    json_object_set_new(v, "reason", x->supported ? json_null()
+                                                  : json_string(x->reason));
+    json_object_set_new(v, "raw_bytes", json_integer(x->raw));
+    json_object_set_new(v, "admitted_bytes", json_integer(x->admitted));
+    json_object_set_new(v, "raw_error_percent", error_json(x->raw, peak));
+    json_object_set_new(v, "admitted_error_percent",
+                        error_json(x->admitted, peak));
+    return v;
+}
+
+static json_t *wave_json(const struct run_work *w, int64_t i)
+{
+    const struct run_wave *v = &w->wave[i];
+    json_t *o = json_object(), *ranks = json_array(), *list = json_array();
+    int64_t peak = run_peak(w, i), k;
+
+    for (k = 0; v->measured && k < w->c->cp; k++)
+        json_array_append_new(ranks, json_integer(
+            (json_int_t)v->rank[k].peak.allocated));
+    for (k = 0; k < v->n_estimate; k++)
+        json_array_append_new(list, estimate_json(&v->estimate[k], peak));
+    json_object_set_new(o, "wave", json_integer(i));
+    json_object_set_new(o, "temperature",
+                        json_string(v->cold ? "cold" : "warm"));
+    json_object_set_new(o, "status",
+                        json_string(record_status_name(v->status)));
+    json_object_set_new(o, "note", v->note[0] ? json_string(v->note)
+                                              : json_null());
+    json_object_set_new(o, "peak_bytes",
+                        peak >= 0 ? json_integer(peak) : json_null());
+    json_object_set_new(o, "rank_peak_bytes", ranks);
+    json_object_set_new(o, "estimates", list);
+    return o;
+}
+
+static int put_json(const struct run_work *w, struct case_result *out,
+                    struct err *e)
+{
+    json_t *o = json_object(), *waves = json_array();
+    char *text;
+    int64_t i;
+
+    for (i = 0; w->wave != NULL && i < w->c->waves; i++)
+        json_array_append_new(waves, wave_json(w, i));
+    json_object_set_new(o, "scenario", json_string(w->s->name));
+    json_object_set_new(o, "case", json_string(w->c->name));
+    json_object_set_new(o, "status",
+                        json_string(record_status_name(out->status)));
+    json_object_set_new(o, "note", out->message[0]
+                        ? json_string(out->message) : json_null());
+    json_object_set_new(o, "outside_tolerance", json_integer(out->outside));
+    json_object_set_new(o, "waves", waves);
+    text = json_dumps(o, JSON_COMPACT);
+    json_decref(o);
+    if (text == NULL) return err_nomem(e);
+    buf_puts(&out->json, text);
+    free(text);
+    return ERR_OK;
+}
+
+/* ---- tolerances --------------------------------------------------------- */
+
+static void check_wave(const struct run_work *w, int64_t i,
+                       struct case_result *out)
+{
+    const struct run_wave *v = &w->wave[i];
+    const struct scenario_case *c = w->c;
+    int64_t peak = run_peak(w, i), k;
+
+    for (k = 0; peak > 0 && k < v->n_estimate; k++) {
+        const struct estimate *x = &v->estimate[k];
+        double error = run_percent(x->raw, peak);
+        if (!x->supported) continue;
+        if (error >= -c->tolerance_under && error <= c->tolerance_over)
+            continue;
+        out->outside++;
+        buf_printf(&out->complaint, "%s/%s: wave %" PRId64 ": %s is %+.2f %% "
+                   "of the peak off (allowed %+g to %+g %%)\n", w->s->name,
+                   c->name, i, x->name, error, -c->tolerance_under,
+                   c->tolerance_over);
+    }
+}
+
+int run_show(const struct run_work *w, struct case_result *out,
+             struct err *e)
+{
+    int64_t i, n = w->wave != NULL ? w->c->waves : 0;
+
+    for (i = 0; i < n; i++) {
+        put_wave_lines(w, i, &out->table);
+        if (w->x->check && w->c->has_tolerance) check_wave(w, i, out);
+    }
+    if (out->table.failed || out->complaint.failed) return err_nomem(e);
+    return put_json(w, out, e);
+}

@@ -1,0 +1,131 @@
+/* scenarios.c - see scenarios.h */
+#include "bench/scenarios.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Where the file is: as named, else among the shipped ones. malloc'ed. */
+static char *find_file(const char *name, const char *data)
+{
+    struct buf b = BUF_INIT;
+
+    if (strchr(name, '/') == NULL && strcmp(name, "-") != 0 &&
+        access(name, F_OK) != 0) {
+        buf_printf(&b, "%s/scenarios/%s", data, name);
+        if (!b.failed && access(b.data, F_OK) == 0) return b.data;
+        buf_free(&b);
+    }
+    return strdup(name);
+}
+
+static int check_name(const struct scenario_set *set, const struct scenario *s,
+                      struct err *e)
+{
+    int i;
+
+    for (i = 0; i < set->n; i++)
+        if (strcmp(set->s[i]->name, s->name) == 0)
+            return err_set(e, ERR_USAGE, "%s: scenario '%s' is already there "
+                           "from %s", s->path, s->name, set->s[i]->path);
+    return ERR_OK;
+}
+
+static int load_one(struct scenario_set *set, const char *name,
+                    char **setting, int n_setting,
+                    const struct scenario_limits *limits, struct err *e)
+{
+    char *path = find_file(name, set->data);
+    struct scenario *s;
+    int rc;
+
+    if (path == NULL) return err_nomem(e);
+    rc = scenario_load(path, set->data, setting, n_setting, limits, &s, e);
+    free(path);
+    if (rc != ERR_OK) return rc;
+    rc = check_name(set, s, e);
+    if (rc != ERR_OK) {
+        scenario_free(s);
+        return rc;
+    }
+    set->s[set->n++] = s;
+    return ERR_OK;
+}
+
+int scenarios_load(char **path, int n, char **setting, int n_setting,
+                   const struct scenario_limits *limits,
+                   struct scenario_set *out, struct err *e)
+{
+    struct scenario_set set = {NULL, 0, NULL};
+    int i, rc = data_dir(&set.data, e);
+
+    if (rc != ERR_OK) return rc;
+    set.s = calloc((size_t)n + 1, sizeof(struct scenario *));
+    if (set.s == NULL) rc = err_nomem(e);
+    for (i = 0; i < n && rc == ERR_OK; i++)
+        rc = load_one(&set, path[i], setting, n_setting, limits, e);
+    if (rc != ERR_OK) {
+        scenarios_free(&set);
+        return rc;
+    }
+    *out = set;
+    return ERR_OK;
+}
+
+void scenarios_free(struct scenario_set *set)
+{
+    int i;
+
+    for (i = 0; i < set->n; i++) scenario_free(set->s[i]);
+    free(set->s);
+    free(set->data);
+    *set = (struct scenario_set){NULL, 0, NULL};
+}
+
+static int is_scenario(const struct dirent *d)
+{
+    size_t n = strlen(d->d_name);
+    return n > 4 && strcmp(d->d_name + n - 4, ".lua") == 0;
+}
+
+int scenarios_shipped(const char *data, char ***out, int *n, struct err *e)
+{
+    struct dirent **entry = NULL;
+    struct buf dir = BUF_INIT;
+    char **path;
+    int count, i;
+
+    buf_printf(&dir, "%s/scenarios", data);
+    if (dir.failed) return err_nomem(e);
+    count = scandir(dir.data, &entry, is_scenario, alphasort);
+    if (count < 0) {
+        err_set(e, ERR_RUN, "%s: %s", dir.data, strerror(errno));
+        buf_free(&dir);
+        return ERR_RUN;
+    }
+    path = calloc((size_t)count + 1, sizeof *path);
+    for (i = 0; i < count; i++) {
+        struct buf b = BUF_INIT;
+        buf_printf(&b, "%s/%s", dir.data, entry[i]->d_name);
+        free(entry[i]);
+        if (path != NULL) path[i] = b.data;
+        else buf_free(&b);
+    }
+    free(entry);
+    buf_free(&dir);
+    if (path == NULL) return err_nomem(e);
+    *out = path;
+    *n = count;
+    return ERR_OK;
+}
+
+void scenarios_free_paths(char **path, int n)
+{
+    int i;
+
+    for (i = 0; i < n; i++) free(path[i]);
+    free(path);
+}
