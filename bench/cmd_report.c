@@ -1,0 +1,107 @@
+/* cmd_report.c - "peakproof report": tables and plots from a run's files. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/command.h"
+#include "report/report.h"
+
+/* published/figures.csv beside the data folder (installed) or beside lua/
+** (source tree). */
+static int find_figures(struct buf *out, struct err *e)
+{
+    char *data = NULL;
+    int i, rc = data_dir(&data, e);
+
+    for (i = 0; rc == ERR_OK && i < 2; i++) {
+        out->len = 0;
+        buf_printf(out, i ? "%s/../published/figures.csv"
+                          : "%s/published/figures.csv", data);
+        if (out->failed) rc = err_nomem(e);
+        else if (access(out->data, R_OK) == 0) break;
+    }
+    free(data);
+    if (rc == ERR_OK && i == 2)
+        rc = err_set(e, ERR_RUN, "no published/figures.csv beside the data "
+                     "folder (set PEAKPROOF_DATA)");
+    return rc;
+}
+
+static enum report_format format_of(const char *name)
+{
+    static const char *const names[] = {"md", "csv", "json", "html"};
+    int i;
+
+    for (i = 3; i > 0; i--)
+        if (name != NULL && strcmp(name, names[i]) == 0) break;
+    return (enum report_format)i;
+}
+
+/* {"format":1,"files":[...],"pictures":bool} */
+static int print_json(const struct buf *written, bool pictures,
+                      struct err *e)
+{
+    json_t *v = json_object(), *files = json_array();
+    const char *s = buf_text(written);
+
+    for (; *s != '\0'; s += strcspn(s, "\n") + 1)
+        json_array_append_new(files, json_stringn(s, strcspn(s, "\n")));
+    json_object_set_new(v, "format", json_integer(1));
+    json_object_set_new(v, "files", files);
+    json_object_set_new(v, "pictures", json_boolean(pictures));
+    return out_json(v, e);
+}
+
+static int run(const struct args *a, struct err *e)
+{
+    struct buf figures = BUF_INIT, written = BUF_INIT;
+    struct report_options o = {
+        .dir = a->n_operand > 0 ? a->operand[0] : "reports",
+        .format = format_of(args_text(a, "format")), .pictures = true
+    };
+    bool missing = false;
+    int rc = find_figures(&figures, e);
+
+    o.figures = figures.data;
+    if (rc == ERR_OK) rc = report_write(&o, &written, &missing, e);
+    if (rc == ERR_OK && missing)
+        say_warning("no gnuplot, so no pictures: the .gp and .dat files are "
+                    "there (apt-get install gnuplot-nox)");
+    if (rc == ERR_OK)
+        rc = a->json ? print_json(&written, !missing, e)
+                     : out_put(&written, e);
+    buf_free(&figures);
+    buf_free(&written);
+    return rc;
+}
+
+static const char *const formats[] = {"md", "csv", "json", "html", NULL};
+
+static const struct command_option options[] = {
+    {.name = "format", .arg = "FORMAT", .values = formats,
+     .help = "what the tables are written as (default: md)"},
+    {.name = NULL},
+};
+
+static const char *const examples[] = {
+    "peakproof report", "peakproof report --format html reports", NULL
+};
+
+const struct command cmd_report = {
+    .name = "report",
+    .synopsis = "[--format md|csv|json|html] [DIR]",
+    .about = "tables and plots from the files of a run",
+    .text = "Reads the files that peakproof run wrote into DIR (default: "
+            "reports) and writes there: accuracy, the dry device's errors "
+            "beside the published ones, the same bytes for the same records; "
+            "cpu and device, for cases that computed; timing; and each plot "
+            "as .dat and .gp, with .svg and .png where gnuplot is "
+            "installed.\n\n"
+            "Prints the names of the files it wrote.",
+    .option = options,
+    .operand = "DIR",
+    .max_operands = 1,
+    .exits = {ERR_RUN, ERR_INPUT},
+    .examples = examples,
+    .run = run,
+};

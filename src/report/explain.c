@@ -1,0 +1,206 @@
+/* explain.c - one case: estimate against peak, term by term, rank by rank. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/suggest.h"
+#include "report/render.h"
+#include "report/report.h"
+#include "report/view.h"
+
+static bool matches(const struct record_found *c, const char *name)
+{
+    size_t n = strlen(c->shape.scenario);
+
+    if (strcmp(c->shape.name, name) == 0) return true;
+    return strncmp(c->shape.scenario, name, n) == 0 && name[n] == '/' &&
+           strcmp(c->shape.name, name + n + 1) == 0;
+}
+
+static int not_found(const struct record_set *s, const char *name,
+                     struct err *e)
+{
+    const char **list = malloc((size_t)(s->n_case + 1) * sizeof *list);
+    const char *near;
+    int64_t i;
+
+    if (list == NULL) return err_nomem(e);
+    for (i = 0; i < s->n_case; i++) list[i] = s->kase[i].shape.name;
+    list[s->n_case] = NULL;
+    near = suggest(name, list);
+    free(list);
+    return near ? err_set(e, ERR_USAGE, "%s: no case '%s' (did you mean "
+                          "'%s'?)", s->dir, name, near)
+                : err_set(e, ERR_USAGE, "%s: no case '%s' (cases.csv lists "
+                          "them)", s->dir, name);
+}
+
+static int find_case(const struct record_set *s, const char *name,
+                     const struct record_found **out, struct err *e)
+{
+    int64_t i;
+
+    *out = NULL;
+    for (i = 0; i < s->n_case; i++) {
+        if (!matches(&s->kase[i], name)) continue;
+        if (*out != NULL)
+            return err_set(e, ERR_USAGE, "%s: case '%s' stands in %s (%s) "
+                           "and in %s (%s) (write SCENARIO/CASE)", s->dir,
+                           name, (*out)->shape.scenario,
+                           (*out)->shape.device, s->kase[i].shape.scenario,
+                           s->kase[i].shape.device);
+        *out = &s->kase[i];
+    }
+    return *out != NULL ? ERR_OK : not_found(s, name, e);
+}
+
+static void put_shape(struct doc *d, const struct record_found *c)
+{
+    const struct record_case *s = &c->shape;
+    int64_t r;
+
+    doc_item(d, "model %s, %d layers, CP%d EP%d TP%d PP%d, LoRA rank %d, %s",
+             s->model, (int)s->layers, (int)s->cp, (int)s->ep, (int)s->tp,
+             (int)s->pp, (int)s->lora_rank, s->dtype);
+    doc_item(d, "%lld tokens, routing %s, device %s: peaks are %s",
+             (long long)s->tokens, s->routing, s->device,
+             view_peak_word(s->device));
+    for (r = 0; r < s->cp && s->attention_rows && s->gdn_rows; r++)
+        doc_item(d, "rank %d: %lld attention rows, %lld GDN rows", (int)r,
+                 (long long)s->attention_rows[r], (long long)s->gdn_rows[r]);
+    if (s->status != STATUS_OK)
+        doc_item(d, "status %s: %s", record_status_name(s->status), s->note);
+}
+
+/* Every estimator of a wave, in the order of its rows. */
+static void put_errors(struct doc *d, const struct record_found *c,
+                       int64_t wave)
+{
+    struct table *t = doc_table(d, "errors", "estimate|>raw|>peak|>error"
+                                "|>admitted|>error|note");
+    int64_t i;
+
+    for (i = 0; i < c->n_row; i++) {
+        const struct record_row *r = &c->row[i];
+        struct miss raw, admitted;
+        if (r->wave != wave || r->rank != RECORD_MAX ||
+            strcmp(r->term, "admitted") != 0) continue;
+        raw = view_miss(c, wave, r->source, "raw");
+        admitted = view_miss(c, wave, r->source, "admitted");
+        cell_code(d, t, r->source);
+        cell_bytes(d, t, view_bytes(c, wave, RECORD_MAX, r->source, "raw"));
+        if (raw.known) cell_bytes(d, t, raw.peak);
+        else cell_none(d, t);
+        cell_percent(d, t, raw.percent, raw.under);
+        cell_bytes(d, t, r->bytes);
+        cell_percent(d, t, admitted.percent, admitted.under);
+        cell_text(d, t, r->note);
+    }
+}
+
+/* One source against one peak, category by category; what is left at the
+** end is the sum of all differences. */
+static void put_terms(struct doc *d, const struct record_found *c,
+                      int64_t wave, int64_t rank, const char *source)
+{
+    struct table *t = doc_table(d, "terms", "category|>estimate|>peak"
+                                "|>difference");
+    int64_t estimate = 0, peak = 0;
+    int k;
+
+    for (k = 0; k < CAT_COUNT; k++) {
+        const char *name = category_name((enum category)k);
+        int64_t a = view_bytes(c, wave, rank, source, name);
+        int64_t b = view_bytes(c, wave, rank, "peak", name);
+        if (a == 0 && b == 0) continue;
+        cell_code(d, t, name);
+        cell_bytes(d, t, a);
+        cell_bytes(d, t, b);
+        cell_diff(d, t, a - b);
+        estimate += a;
+        peak += b;
+    }
+    cell_text(d, t, "residue");
+    cell_bytes(d, t, estimate);
+    cell_bytes(d, t, peak);
+    cell_diff(d, t, estimate - peak);
+}
+
+static void put_rank(struct doc *d, const struct record_found *c,
+                     int64_t wave, int64_t rank)
+{
+    const struct record_peak *p = record_peak_of(c, wave, rank);
+    const char *source = view_rank_source(c, wave, rank);
+    char where[40] = "outside the decoder", title[40];
+
+    if (p == NULL) return;
+    snprintf(title, sizeof title, "Rank %d", (int)rank);
+    doc_heading(d, 3, "rank", title);
+    if (p->layer >= 0)
+        snprintf(where, sizeof where, "layer %d", (int)p->layer);
+    doc_para(d, "Peak of rank %d in `%s`, %s, at `%s`, event %lld: %lld "
+             "bytes allocated, %lld requested, %lld reserved.", (int)rank,
+             p->phase, where, p->op, (long long)p->event,
+             (long long)p->allocated, (long long)p->requested,
+             (long long)p->reserved);
+    if (record_get(c, wave, rank, source, "raw") == NULL) return;
+    doc_para(d, "Against `%s`:", source);
+    put_terms(d, c, wave, rank, source);
+}
+
+static void put_wave(struct doc *d, const struct record_found *c,
+                     int64_t wave, bool cold)
+{
+    char title[64];
+    int64_t r;
+
+    snprintf(title, sizeof title, "Wave %d, %s", (int)wave,
+             cold ? "cold" : "warm");
+    doc_heading(d, 2, "wave", title);
+    put_errors(d, c, wave);
+    if (record_peak_max(c, wave) == NULL) {
+        const struct record_row *x = record_get(c, wave, RECORD_MAX, "peak",
+                                                "total");
+        doc_para(d, "No peak: %s%s%s.", x ? record_status_name(x->status)
+                 : "not run", x && *x->note ? ", " : "", x ? x->note : "");
+        return;
+    }
+    doc_para(d, "The most-loaded rank against `%s`:", BEFORE);
+    put_terms(d, c, wave, RECORD_MAX, BEFORE);
+    for (r = 0; r < c->shape.cp; r++) put_rank(d, c, wave, r);
+}
+
+static void put_case(struct doc *d, const struct record_found *c)
+{
+    char name[200];
+    int64_t i, last = -1;
+
+    doc_heading(d, 1, "case", view_name(c, name, sizeof name));
+    put_shape(d, c);
+    for (i = 0; i < c->n_row; i++) {
+        if (c->row[i].wave == last) continue;
+        last = c->row[i].wave;
+        put_wave(d, c, last, c->row[i].cold);
+    }
+}
+
+int report_explain(const char *dir, const char *name, struct buf *text,
+                   json_t **json, struct err *e)
+{
+    struct record_set *s = NULL;
+    const struct record_found *c;
+    struct doc d = {0};
+    int rc = record_read(dir, &s, e);
+
+    if (rc == ERR_OK) rc = find_case(s, name, &c, e);
+    if (rc == ERR_OK) {
+        put_case(&d, c);
+        if (json != NULL) *json = render_json(&d);
+        else render_md(&d, text);
+        if (d.failed || (json ? *json == NULL : text->failed))
+            rc = err_nomem(e);
+    }
+    doc_free(&d);
+    record_set_free(s);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/*
+** plot.h - pictures: a data file, a gnuplot script, and the picture that
+** gnuplot makes of them. Data and script are deterministic and written
+** always; pictures only where gnuplot is installed.
+*/
+#ifndef REPORT_PLOT_H
+#define REPORT_PLOT_H
+
+#include "report/view.h"
+
+/* NAME.dat and NAME.gp; NAME.svg and NAME.png come from the script. */
+struct plot { const char *name; struct buf dat, gp; };
+
+/* Each fills out and returns true when it has anything to show. */
+bool plot_errors(const struct view *v, struct plot *out);
+bool plot_tokens(const struct view *v, struct plot *out);
+bool plot_composition(const struct view *v, struct plot *out);
+void plot_free(struct plot *p);
+
+/* The head of every script: fonts, grid, the two terminals (the picture is
+** drawn for each), in that order: plot_begin, the settings, plot_draw with
+** the plot command, which both terminals repeat. */
+void plot_begin(struct plot *p, const char *name, int width, int height);
+void plot_draw(struct plot *p, const char *command);
+/* A text inside gnuplot double quotes: \ " and what enhanced text would take
+** for markup. */
+void plot_quote(struct buf *b, const char *s);
+
+/* Runs gnuplot on dir/NAME.gp for each name. *missing is set when there is no
+** gnuplot; a script that it refuses is ERR_RUN. */
+int plot_run(const char *dir, const char *const *name, int n, bool *missing,
+             struct err *e) MUST_CHECK;
+
+#endif

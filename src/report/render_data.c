@@ -1,0 +1,148 @@
+/* render_data.c - CSV and JSON: figures for programs. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/csv.h"
+#include "report/render.h"
+
+static void put_csv_cell(const struct cell *c, struct buf *out)
+{
+    switch (c->kind) {
+    case CELL_NONE: break;
+    case CELL_TEXT:
+    case CELL_CODE: csv_put(out, c->text); break;
+    case CELL_COUNT:
+    case CELL_BYTES:
+    case CELL_DIFF:
+    case CELL_GB:
+    case CELL_DIFF_GB: buf_printf(out, "%" PRId64, c->n); break;
+    case CELL_PERCENT:
+    case CELL_POINTS:
+    case CELL_NUMBER: buf_printf(out, "%.10g", c->x); break;
+    }
+}
+
+static void put_csv_table(const struct table *t, struct buf *out)
+{
+    int64_t i;
+
+    for (i = 0; i < t->n_cell; i++) {
+        csv_put(out, t->id);
+        buf_printf(out, ",%" PRId64 ",", i / t->n_column + 1);
+        csv_put(out, t->column[i % t->n_column].name);
+        buf_putc(out, ',');
+        put_csv_cell(&t->cell[i], out);
+        buf_putc(out, '\n');
+    }
+}
+
+void render_csv(const struct doc *d, struct buf *out)
+{
+    int64_t i;
+
+    buf_puts(out, "table,row,column,value\n");
+    for (i = 0; i < d->n_block; i++)
+        if (d->block[i].kind == BLOCK_TABLE)
+            put_csv_table(d->block[i].table, out);
+}
+
+static json_t *cell_json(const struct cell *c)
+{
+    switch (c->kind) {
+    case CELL_NONE: return json_null();
+    case CELL_TEXT:
+    case CELL_CODE: return json_string(c->text ? c->text : "");
+    case CELL_COUNT:
+    case CELL_BYTES:
+    case CELL_DIFF:
+    case CELL_GB:
+    case CELL_DIFF_GB: return json_integer(c->n);
+    case CELL_PERCENT:
+    case CELL_POINTS:
+    case CELL_NUMBER: return json_real(c->x);
+    }
+    return NULL;
+}
+
+static json_t *table_json(const struct table *t)
+{
+    json_t *o = json_object(), *columns = json_array(), *rows = json_array();
+    json_t *row = NULL;
+    int64_t i;
+    int bad = 0;
+
+    for (i = 0; i < t->n_column; i++)
+        bad |= json_array_append_new(columns,
+                                     json_string(t->column[i].name));
+    for (i = 0; i < t->n_cell; i++) {
+        if (i % t->n_column == 0) {
+            row = json_array();
+            bad |= json_array_append_new(rows, row);
+        }
+        bad |= json_array_append_new(row, cell_json(&t->cell[i]));
+    }
+    bad |= json_object_set_new(o, "id", json_string(t->id));
+    bad |= json_object_set_new(o, "columns", columns);
+    bad |= json_object_set_new(o, "rows", rows);
+    if (!bad) return o;
+    json_decref(o);
+    return NULL;
+}
+
+/* A section starts at every heading. */
+static json_t *new_section(json_t *sections, const struct block *b)
+{
+    json_t *o = json_object();
+    int bad = 0;
+
+    bad |= json_object_set_new(o, "id", json_string(b->id ? b->id : ""));
+    bad |= json_object_set_new(o, "title", json_string(b->text ? b->text
+                                                               : ""));
+    bad |= json_object_set_new(o, "text", json_array());
+    bad |= json_object_set_new(o, "commands", json_array());
+    bad |= json_object_set_new(o, "tables", json_array());
+    bad |= json_object_set_new(o, "plots", json_array());
+    bad |= json_array_append_new(sections, o);
+    return bad ? NULL : o;
+}
+
+static int add_block(json_t *section, const struct block *b)
+{
+    const char *text = b->text ? b->text : "";
+
+    switch (b->kind) {
+    case BLOCK_HEADING: return 0;
+    case BLOCK_PARA:
+    case BLOCK_ITEM:
+        return json_array_append_new(json_object_get(section, "text"),
+                                     json_string(text));
+    case BLOCK_CODE:
+        return json_array_append_new(json_object_get(section, "commands"),
+                                     json_string(text));
+    case BLOCK_TABLE:
+        return json_array_append_new(json_object_get(section, "tables"),
+                                     table_json(b->table));
+    case BLOCK_PLOT:
+        return json_array_append_new(json_object_get(section, "plots"),
+                                     json_string(b->id ? b->id : ""));
+    }
+    return -1;
+}
+
+json_t *render_json(const struct doc *d)
+{
+    json_t *o = json_object(), *sections = json_array(), *section = NULL;
+    int64_t i;
+    int bad = 0;
+
+    for (i = 0; i < d->n_block; i++) {
+        if (d->block[i].kind == BLOCK_HEADING)
+            section = new_section(sections, &d->block[i]);
+        bad |= section == NULL ? -1 : add_block(section, &d->block[i]);
+    }
+    bad |= json_object_set_new(o, "format", json_integer(1));
+    bad |= json_object_set_new(o, "sections", sections);
+    if (!bad) return o;
+    json_decref(o);
+    return NULL;
+}

@@ -1,0 +1,198 @@
+/* report.c - see report.h. */
+#include "report/report.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "report/plot.h"
+#include "report/render.h"
+#include "report/sections.h"
+
+struct work {
+    const struct report_options *o;
+    struct record_set *set;
+    struct figures published;
+    struct buf *written;
+};
+
+static int save(struct work *w, const char *name, const char *ext,
+                const struct buf *text, struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int rc;
+
+    buf_printf(&path, "%s/%s.%s", w->o->dir, name, ext);
+    rc = path.failed || text->failed ? err_nomem(e)
+         : file_write(path.data, buf_text(text), text->len, e);
+    if (rc == ERR_OK) {
+        buf_puts(w->written, path.data);
+        buf_putc(w->written, '\n');
+        if (w->written->failed) rc = err_nomem(e);
+    }
+    buf_free(&path);
+    return rc;
+}
+
+static int put_json(const struct doc *d, struct buf *out, struct err *e)
+{
+    json_t *v = render_json(d);
+
+    if (v == NULL)
+        return err_set(e, ERR_RUN, "cannot make JSON: out of host memory, or "
+                       "a name is not UTF-8");
+    js_put(out, v);
+    json_decref(v);
+    return ERR_OK;
+}
+
+static int save_doc(struct work *w, const struct doc *d, const char *name,
+                    struct err *e)
+{
+    static const char *const ext[] = {"md", "csv", "json", "html"};
+    struct buf out = BUF_INIT;
+    int rc = d->failed ? err_nomem(e) : ERR_OK;
+
+    if (rc == ERR_OK) {
+        switch (w->o->format) {
+        case REPORT_MD: render_md(d, &out); break;
+        case REPORT_CSV: render_csv(d, &out); break;
+        case REPORT_JSON: rc = put_json(d, &out, e); break;
+        case REPORT_HTML: render_html(d, d->block[0].text, &out); break;
+        }
+    }
+    if (rc == ERR_OK) rc = save(w, name, ext[w->o->format], &out, e);
+    buf_free(&out);
+    return rc;
+}
+
+static void put_accuracy(struct view *v)
+{
+    doc_heading(v->d, 1, "accuracy", "peakproof: accuracy of the memory "
+                "estimates");
+    doc_para(v->d, "Every figure below is made from the records in this "
+             "folder; the published ones come from `published/figures.csv`. "
+             "Peaks are simulated (dry device). Error is (estimate - peak) / "
+             "peak; UNDER marks an estimate below the peak. All of it is "
+             "made by:");
+    doc_code(v->d, "make report");
+    if (!v->set->finished)
+        doc_para(v->d, "The run in this folder is not finished; what follows "
+                 "covers the cases that are.");
+    sec_table(v);
+    sec_raw(v);
+    sec_ranks(v);
+    sec_attention(v);
+    sec_fidelity(v);
+    sec_allowance(v);
+    sec_stack(v);
+    sec_pairing(v);
+    sec_adapters(v);
+    sec_one_lse(v);
+    sec_mirror(v);
+    sec_bound(v);
+    sec_fallbacks(v);
+    sec_inventory(v);
+    sec_checks(v);
+    sec_cases(v);
+    sec_words(v);
+}
+
+static void put_device(struct view *v, const char *title)
+{
+    doc_heading(v->d, 1, "device", title);
+    doc_para(v->d, "Peaks are measured: the step computed on this device. "
+             "Error is (estimate - peak) / peak; UNDER marks an estimate "
+             "below the peak.");
+    sec_cases(v);
+}
+
+/* One document over the cases of one device. */
+static int write_device(struct work *w, const char *device, const char *name,
+                        const char *title, struct err *e)
+{
+    struct doc d = {0};
+    struct view v = {.d = &d, .set = w->set, .published = &w->published};
+    int rc = view_open(&v, device, e);
+
+    if (rc == ERR_OK && (title == NULL || v.n_case > 0)) {
+        if (title == NULL) put_accuracy(&v);
+        else put_device(&v, title);
+        rc = save_doc(w, &d, name, e);
+    }
+    view_close(&v);
+    doc_free(&d);
+    return rc;
+}
+
+static int write_timing(struct work *w, struct err *e)
+{
+    struct doc d = {0};
+    struct view v = {.d = &d, .set = w->set, .published = &w->published};
+    int64_t i, n = 0;
+    int rc = ERR_OK;
+
+    for (i = 0; i < w->set->n_case; i++) n += w->set->kase[i].n_time;
+    if (n > 0) {
+        sec_timing(&v);
+        rc = save_doc(w, &d, "timing", e);
+    }
+    doc_free(&d);
+    return rc;
+}
+
+static int save_plot(struct work *w, const struct plot *p, struct err *e)
+{
+    int rc = save(w, p->name, "dat", &p->dat, e);
+
+    return rc == ERR_OK ? save(w, p->name, "gp", &p->gp, e) : rc;
+}
+
+static int write_plots(struct work *w, bool *no_gnuplot, struct err *e)
+{
+    static bool (*const make[])(const struct view *, struct plot *) = {
+        plot_errors, plot_tokens, plot_composition
+    };
+    const char *names[sizeof make / sizeof *make];
+    struct view v = {.set = w->set, .published = &w->published};
+    size_t i;
+    int n = 0, k, rc = view_open(&v, "dry", e);
+
+    for (i = 0; rc == ERR_OK && i < sizeof make / sizeof *make; i++) {
+        struct plot p = {NULL, BUF_INIT, BUF_INIT};
+        if (make[i](&v, &p)) {
+            rc = save_plot(w, &p, e);
+            names[n++] = p.name;
+        }
+        plot_free(&p);
+    }
+    if (rc == ERR_OK && w->o->pictures && n > 0)
+        rc = plot_run(w->o->dir, names, n, no_gnuplot, e);
+    for (k = 0; rc == ERR_OK && w->o->pictures && !*no_gnuplot && k < n; k++)
+        buf_printf(w->written, "%s/%s.svg\n%s/%s.png\n", w->o->dir, names[k],
+                   w->o->dir, names[k]);
+    view_close(&v);
+    return rc;
+}
+
+int report_write(const struct report_options *o, struct buf *written,
+                 bool *no_gnuplot, struct err *e)
+{
+    struct work w = {.o = o, .written = written};
+    int rc;
+
+    *no_gnuplot = false;
+    rc = figures_load(o->figures, &w.published, e);
+    if (rc == ERR_OK) rc = record_read(o->dir, &w.set, e);
+    if (rc == ERR_OK) rc = write_device(&w, "dry", "accuracy", NULL, e);
+    if (rc == ERR_OK)
+        rc = write_device(&w, "cpu", "cpu", "peakproof: the cpu device", e);
+    if (rc == ERR_OK)
+        rc = write_device(&w, "cuda", "device", "peakproof: the cuda device",
+                          e);
+    if (rc == ERR_OK) rc = write_timing(&w, e);
+    if (rc == ERR_OK) rc = write_plots(&w, no_gnuplot, e);
+    record_set_free(w.set);
+    figures_free(&w.published);
+    return rc;
+}

@@ -1,0 +1,37 @@
+/*
+** report.h - tables and pictures from the files of a run.
+**
+** accuracy.* holds the cases of the dry device and is the same bytes for the
+** same records. What varies is apart: timing.*, and cpu.* and device.* for
+** cases that computed.
+*/
+#ifndef REPORT_REPORT_H
+#define REPORT_REPORT_H
+
+#include <jansson.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum report_format { REPORT_MD, REPORT_CSV, REPORT_JSON, REPORT_HTML };
+
+struct report_options {
+    const char *dir;        /* the run's folder; everything is written there */
+    const char *figures;    /* published/figures.csv; NULL: none */
+    enum report_format format;
+    bool pictures;          /* run gnuplot where it is installed */
+};
+
+/* Appends the names of the files it wrote to *written, a line each.
+** *no_gnuplot says that pictures were wanted and could not be made. Files are
+** replaced whole: a failure leaves the old one. */
+int report_write(const struct report_options *o, struct buf *written,
+                 bool *no_gnuplot, struct err *e) MUST_CHECK;
+
+/* One case, estimate against peak, term by term and rank by rank: Markdown,
+** or JSON when json is not NULL. name is "case" or "scenario/case"; one that
+** is not there, or stands for several, is ERR_USAGE. */
+int report_explain(const char *dir, const char *name, struct buf *text,
+                   json_t **json, struct err *e) MUST_CHECK;
+
+#endif

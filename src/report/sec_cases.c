@@ -1,0 +1,148 @@
+/* sec_cases.c - every case in a table; what the words mean. */
+#include <stdio.h>
+#include <string.h>
+
+#include "report/sections.h"
+
+enum { FULL = 60, MAX_WORST = 10 };
+
+static int64_t count(const struct view *v, const char *scenario)
+{
+    int64_t i, n = 0;
+
+    for (i = 0; i < v->n_case; i++)
+        n += strcmp(v->kase[i]->shape.scenario, scenario) == 0;
+    return n;
+}
+
+/* Why a case has no figures. */
+static void put_failed(struct view *v, struct table *t,
+                       const struct record_found *c)
+{
+    int i;
+
+    cell_code(v->d, t, c->shape.name);
+    cell_text(v->d, t, record_status_name(c->shape.status));
+    for (i = 0; i < 7; i++) cell_none(v->d, t);
+}
+
+static void put_wave(struct view *v, struct table *t,
+                     const struct record_found *c, int64_t w)
+{
+    const struct record_peak *p = record_peak_max(c, w);
+    struct miss b = view_miss(c, w, BEFORE, "raw");
+    struct miss a = view_miss(c, w, AFTER, "raw");
+    struct miss m = view_miss(c, w, AFTER, "admitted");
+
+    cell_code(v->d, t, c->shape.name);
+    cell_text(v->d, t, p->cold ? "cold" : "warm");
+    cell_count(v->d, t, c->shape.tokens);
+    cell_gb(v->d, t, p->allocated);
+    cell_count(v->d, t, p->rank);
+    if (p->layer < 0) cell_text(v->d, t, p->phase);
+    else cell_printf(v->d, t, "%s, layer %d", p->phase, (int)p->layer);
+    cell_percent(v->d, t, b.percent, b.under);
+    cell_percent(v->d, t, a.percent, a.under);
+    cell_percent(v->d, t, m.percent, m.under);
+}
+
+static void put_case(struct view *v, struct table *t,
+                     const struct record_found *c)
+{
+    int64_t w = view_wave(c, true), warm = view_wave(c, false);
+
+    if (w < 0 && warm < 0) put_failed(v, t, c);
+    if (w >= 0) put_wave(v, t, c, w);
+    if (warm >= 0) put_wave(v, t, c, warm);
+}
+
+static struct table *new_table(struct view *v, const char *scenario)
+{
+    char id[200];
+
+    snprintf(id, sizeof id, "cases-%s", scenario);
+    return doc_table(v->d, id, "case|wave|>tokens|>peak, GB|>rank|peak in"
+                     "|>before, raw|>after, raw|>after, admitted");
+}
+
+/* The cases with the lowest raw errors, lowest first. */
+static void put_worst(struct view *v, const char *scenario)
+{
+    struct { const struct record_found *c; double x; } worst[MAX_WORST];
+    struct table *t = new_table(v, scenario);
+    int n = 0, k;
+    int64_t i;
+
+    for (i = 0; i < v->n_case; i++) {
+        const struct record_found *c = v->kase[i];
+        struct miss m;
+        if (strcmp(c->shape.scenario, scenario) != 0) continue;
+        m = view_miss(c, view_wave(c, true), AFTER, "raw");
+        if (!m.known || (n == MAX_WORST && m.percent >= worst[n - 1].x))
+            continue;
+        k = n < MAX_WORST ? n++ : n - 1;
+        for (; k > 0 && worst[k - 1].x > m.percent; k--)
+            worst[k] = worst[k - 1];
+        worst[k].c = c;
+        worst[k].x = m.percent;
+    }
+    for (k = 0; k < n; k++)
+        put_wave(v, t, worst[k].c, view_wave(worst[k].c, true));
+}
+
+static bool is_first(const struct view *v, int64_t i)
+{
+    return i == 0 || strcmp(v->kase[i]->shape.scenario,
+                            v->kase[i - 1]->shape.scenario) != 0;
+}
+
+void sec_cases(struct view *v)
+{
+    struct table *t = NULL;
+    int64_t i, n = 0;
+
+    doc_heading(v->d, 2, "cases", "Every case");
+    for (i = 0; i < v->n_case; i++) {
+        const char *scenario = v->kase[i]->shape.scenario;
+        if (is_first(v, i)) {
+            n = count(v, scenario);
+            doc_heading(v->d, 3, scenario, scenario);
+            if (n > FULL) {
+                doc_para(v->d, "%d cases: the %d with the lowest raw "
+                         "`per-rank` error; `records.csv` has all.", (int)n,
+                         MAX_WORST);
+                put_worst(v, scenario);
+            } else {
+                t = new_table(v, scenario);
+            }
+        }
+        if (n <= FULL) put_case(v, t, v->kase[i]);
+    }
+    if (v->n_case == 0)
+        doc_para(v->d, "None: this folder has no finished case.");
+}
+
+void sec_words(struct view *v)
+{
+    doc_heading(v->d, 2, "words", "What each number is");
+    doc_item(v->d, "Peak: the highest allocated bytes in a wave minus those "
+             "allocated when it began, in block sizes, as "
+             "`torch.cuda.max_memory_allocated` counts; of the most-loaded "
+             "rank unless a rank is named. On the dry device it is "
+             "simulated: the step allocates every tensor through a model of "
+             "PyTorch's caching allocator and computes nothing.");
+    doc_item(v->d, "Before: `busiest-rank`, every rank priced on the busiest "
+             "rank's rows at one mixer width. After: `per-rank`, each rank "
+             "on its own rows in each layer kind's layout.");
+    doc_item(v->d, "Raw: the estimate without a margin. Admitted: raw x "
+             "1.10, as admission uses it.");
+    doc_item(v->d, "Error: (estimate - peak) / peak, signed. UNDER marks an "
+             "estimate below the peak, by bytes.");
+    doc_item(v->d, "Wave: one training step over one packed batch. The first "
+             "of a process is cold: workspaces, the rotary table and adapter "
+             "gradients are allocated in it and stay.");
+    doc_item(v->d, "Categories count requested bytes at the first instant of "
+             "the peak; `rounding` is block size minus requested. They sum "
+             "to the peak, and an estimate's terms to its raw bytes.");
+    doc_item(v->d, "GB = 1e9 bytes, MB = 1e6, KB = 1e3.");
+}

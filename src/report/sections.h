@@ -1,0 +1,39 @@
+/*
+** sections.h - the sections of the report, one function each. A section
+** whose cases are not in the folder says which command makes them. Internal
+** to report.
+*/
+#ifndef REPORT_SECTIONS_H
+#define REPORT_SECTIONS_H
+
+#include "report/view.h"
+
+/* sec_table.c: the published table beside ours. */
+void sec_table(struct view *v);
+void sec_raw(struct view *v);
+/* sec_ranks.c: what the two ranks hold. */
+void sec_ranks(struct view *v);
+void sec_attention(struct view *v);
+/* sec_fidelity.c: distance from the implied peaks, by routing, by category;
+** what the EP allowance costs. */
+void sec_fidelity(struct view *v);
+void sec_allowance(struct view *v);
+/* sec_stack.c: many waves: ranges, those under, pairing, adapters. */
+void sec_stack(struct view *v);
+void sec_pairing(struct view *v);
+void sec_adapters(struct view *v);
+/* sec_checks.c: mirror, one LSE, bounds, all checks, fallbacks. */
+void sec_mirror(struct view *v);
+void sec_one_lse(struct view *v);
+void sec_bound(struct view *v);
+void sec_checks(struct view *v);
+void sec_fallbacks(struct view *v);
+/* sec_inventory.c: what a recomputed layer keeps. */
+void sec_inventory(struct view *v);
+/* sec_cases.c: every case; what each number is. */
+void sec_cases(struct view *v);
+void sec_words(struct view *v);
+/* sec_timing.c: what takes how long (timing.md). */
+void sec_timing(struct view *v);
+
+#endif

@@ -1,0 +1,178 @@
+/* view.c - see view.h. */
+#include "report/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int view_open(struct view *v, const char *device, struct err *e)
+{
+    int64_t i;
+
+    v->kase = malloc((size_t)(v->set->n_case + 1) * sizeof *v->kase);
+    if (v->kase == NULL) return err_nomem(e);
+    v->n_case = 0;
+    for (i = 0; i < v->set->n_case; i++)
+        if (strcmp(v->set->kase[i].shape.device, device) == 0)
+            v->kase[v->n_case++] = &v->set->kase[i];
+    return ERR_OK;
+}
+
+void view_close(struct view *v)
+{
+    free(v->kase);
+    v->kase = NULL;
+}
+
+int64_t view_wave(const struct record_found *c, bool cold)
+{
+    int64_t i;
+
+    for (i = 0; i < c->n_peak; i++)
+        if (c->peak[i].cold == cold) return c->peak[i].wave;
+    return -1;
+}
+
+static struct miss make_miss(bool known, int64_t estimate, int64_t peak)
+{
+    struct miss m = {.known = known && peak > 0, .estimate = estimate,
+                     .peak = peak, .percent = NAN};
+
+    if (!m.known) return m;
+    m.under = estimate < peak;
+    m.percent = 100.0 * ((double)estimate - (double)peak) / (double)peak;
+    return m;
+}
+
+struct miss view_miss(const struct record_found *c, int64_t wave,
+                      const char *estimator, const char *term)
+{
+    int64_t estimate = 0, peak = 0;
+    bool known = wave >= 0 &&
+        record_bytes(c, wave, RECORD_MAX, estimator, term, &estimate) &&
+        record_bytes(c, wave, RECORD_MAX, "peak", "total", &peak);
+
+    return make_miss(known, estimate, peak);
+}
+
+struct miss view_miss_requested(const struct record_found *c, int64_t wave,
+                                const char *estimator, const char *term)
+{
+    int64_t estimate = 0, peak = 0, i;
+    bool known = wave >= 0 &&
+        record_bytes(c, wave, RECORD_MAX, estimator, term, &estimate);
+
+    for (i = 0; i < c->n_peak; i++)
+        if (c->peak[i].wave == wave && c->peak[i].requested > peak)
+            peak = c->peak[i].requested;
+    return make_miss(known, estimate, peak);
+}
+
+const char *view_peak_word(const char *device)
+{
+    return strcmp(device, "dry") == 0 ? "simulated" : "measured";
+}
+
+bool view_is_published(const struct record_found *c)
+{
+    const struct record_case *s = &c->shape;
+    bool any = !isnan(s->published_before_cold) ||
+               !isnan(s->published_before_warm) ||
+               !isnan(s->published_after_cold) ||
+               !isnan(s->published_after_warm);
+
+    return any && strcmp(s->routing, "balanced") == 0;
+}
+
+bool view_same_shape(const struct record_found *a,
+                     const struct record_found *b)
+{
+    const struct record_case *x = &a->shape, *y = &b->shape;
+    size_t size = (size_t)x->cp * sizeof *x->attention_rows;
+
+    if (strcmp(x->model, y->model) != 0 || x->layers != y->layers ||
+        x->cp != y->cp || x->ep != y->ep || x->tp != y->tp ||
+        x->pp != y->pp || x->lora_rank != y->lora_rank ||
+        x->head_rows != y->head_rows || x->output_bytes != y->output_bytes)
+        return false;
+    if (x->attention_rows == NULL || y->attention_rows == NULL ||
+        x->gdn_rows == NULL || y->gdn_rows == NULL) return false;
+    return memcmp(x->attention_rows, y->attention_rows, size) == 0 &&
+           memcmp(x->gdn_rows, y->gdn_rows, size) == 0;
+}
+
+const struct record_found *view_published(const struct view *v,
+                                          const char *name)
+{
+    int64_t i;
+
+    for (i = 0; i < v->n_case; i++)
+        if (view_is_published(v->kase[i]) &&
+            strcmp(v->kase[i]->shape.name, name) == 0) return v->kase[i];
+    return NULL;
+}
+
+bool view_has_scenario(const struct view *v, const char *scenario)
+{
+    int64_t i;
+
+    for (i = 0; i < v->n_case; i++)
+        if (strcmp(v->kase[i]->shape.scenario, scenario) == 0) return true;
+    return false;
+}
+
+double view_implied(const struct record_found *c, const char *estimator,
+                    double published_percent)
+{
+    int64_t wave = view_wave(c, true), admitted;
+
+    if (wave < 0 || !record_bytes(c, wave, RECORD_MAX, estimator, "admitted",
+                                  &admitted)) return NAN;
+    return (double)admitted / (1.0 + published_percent / 100.0);
+}
+
+int64_t view_bytes(const struct record_found *c, int64_t wave, int64_t rank,
+                   const char *source, const char *term)
+{
+    int64_t bytes;
+
+    return record_bytes(c, wave, rank, source, term, &bytes) ? bytes : 0;
+}
+
+bool view_peak_in_gdn(const struct record_found *c, int64_t wave,
+                      int64_t rank)
+{
+    return view_bytes(c, wave, rank, "peak", "gdn") >
+           view_bytes(c, wave, rank, "peak", "attention") +
+           view_bytes(c, wave, rank, "peak", "attention_records");
+}
+
+const char *view_rank_source(const struct record_found *c, int64_t wave,
+                             int64_t rank)
+{
+    return view_peak_in_gdn(c, wave, rank) ? AFTER "/gdn"
+                                           : AFTER "/attention";
+}
+
+const char *view_name(const struct record_found *c, char *out, size_t cap)
+{
+    char *p;
+
+    snprintf(out, cap, "%s/%s", c->shape.scenario, c->shape.name);
+    for (p = out; *p != '\0'; p++)
+        if (*p == '`' || *p == '|' || *p == '\n' || *p == '\r') *p = '?';
+    return out;
+}
+
+void view_command(struct view *v, const char *scenario)
+{
+    doc_code(v->d, "peakproof run --out DIR lua/scenarios/%s.lua && "
+             "peakproof report DIR", scenario);
+}
+
+void view_absent(struct view *v, const char *what, const char *scenario)
+{
+    doc_para(v->d, "Not in this folder: %s. This command makes it:", what);
+    view_command(v, scenario);
+}

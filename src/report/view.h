@@ -1,0 +1,85 @@
+/*
+** view.h - questions that several sections ask of a run's records. Internal
+** to report.
+*/
+#ifndef REPORT_VIEW_H
+#define REPORT_VIEW_H
+
+#include "record/read.h"
+#include "report/doc.h"
+#include "report/figures.h"
+
+#define BEFORE "busiest-rank"
+#define AFTER "per-rank"
+
+/* What every section works on: the document, the cases of one device, the
+** published figures. */
+struct view {
+    struct doc *d;
+    const struct record_set *set;
+    const struct figures *published;
+    const struct record_found **kase;   /* [n_case], owned by view_open */
+    int64_t n_case;
+};
+
+/* The cases of one device ("dry") in order; NULL: of all others than not. */
+int view_open(struct view *v, const char *device, struct err *e) MUST_CHECK;
+void view_close(struct view *v);
+
+/* The first wave of a temperature that has a peak; -1 when there is none. */
+int64_t view_wave(const struct record_found *c, bool cold);
+
+/* An estimate against the peak of the most-loaded rank. */
+struct miss {
+    bool known;             /* both are there */
+    bool under;             /* the estimate is less, by bytes */
+    int64_t estimate, peak;
+    double percent;         /* NaN when not known */
+};
+/* term: "raw" or "admitted". */
+struct miss view_miss(const struct record_found *c, int64_t wave,
+                      const char *estimator, const char *term);
+/* The same against requested instead of allocated bytes. */
+struct miss view_miss_requested(const struct record_found *c, int64_t wave,
+                                const char *estimator, const char *term);
+
+/* "simulated" on dry, "measured" elsewhere. */
+const char *view_peak_word(const char *device);
+
+/* Does the case carry published errors, with the routing they are held
+** against (balanced)? */
+bool view_is_published(const struct record_found *c);
+/* Same model, layers, shape and rows: equal but for the routing. */
+bool view_same_shape(const struct record_found *a,
+                     const struct record_found *b);
+/* The published case that has this name, or NULL. */
+const struct record_found *view_published(const struct view *v,
+                                          const char *name);
+bool view_has_scenario(const struct view *v, const char *scenario);
+
+/* The peak behind a published cell: our admitted estimate / (1 + error);
+** NaN when either is missing. */
+double view_implied(const struct record_found *c, const char *estimator,
+                    double published_percent);
+
+/* Is the rank's peak in a GDN layer (more gdn than attention bytes)? */
+bool view_peak_in_gdn(const struct record_found *c, int64_t wave,
+                      int64_t rank);
+/* The estimate of one rank for the kind of layer its peak lies in: source
+** "per-rank/gdn" or "per-rank/attention". */
+const char *view_rank_source(const struct record_found *c, int64_t wave,
+                             int64_t rank);
+/* Bytes, 0 when they are not there. */
+int64_t view_bytes(const struct record_found *c, int64_t wave, int64_t rank,
+                   const char *source, const char *term);
+
+/* How a case is named: "scenario/case"; borrowed until the next call. Names
+** that would break a code span lose those bytes. */
+const char *view_name(const struct record_found *c, char *out, size_t cap);
+
+/* "No case here; this makes them:" and the command. */
+void view_absent(struct view *v, const char *what, const char *scenario);
+/* The command that makes a section's cases alone. */
+void view_command(struct view *v, const char *scenario);
+
+#endif
