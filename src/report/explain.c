@@ -120,7 +120,7 @@ static void put_terms(struct doc *d, const struct record_found *c,
         estimate += a;
         peak += b;
     }
-    cell_text(d, t, "residue");
+    cell_text(d, t, "total (residue)");
     cell_bytes(d, t, estimate);
     cell_bytes(d, t, peak);
     cell_diff(d, t, estimate - peak);

@@ -48,8 +48,8 @@ void plot_quote(struct buf *b, const char *s)
 {
     buf_putc(b, '"');
     for (; *s != '\0'; s++) {
-        if (*s == '\n' || *s == '\r') {
-            buf_putc(b, ' ');
+        if (*s == '`' || (unsigned char)*s < ' ') {
+            buf_putc(b, '?');
             continue;
         }
         if (strchr("_^{}@&~", *s) != NULL) buf_puts(b, "\\\\");

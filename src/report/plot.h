@@ -22,8 +22,8 @@ void plot_free(struct plot *p);
 ** the plot command, which both terminals repeat. */
 void plot_begin(struct plot *p, const char *name, int width, int height);
 void plot_draw(struct plot *p, const char *command);
-/* A text inside gnuplot double quotes: \ " and what enhanced text would take
-** for markup. */
+/* A text inside gnuplot double quotes: escaped against quotes, markup and,
+** above all, backticks, which gnuplot hands to a shell. */
 void plot_quote(struct buf *b, const char *s);
 
 /* Runs gnuplot on dir/NAME.gp for each name. *missing is set when there is no

@@ -102,7 +102,7 @@ bool plot_composition(const struct view *v, struct plot *out)
              "set ylabel \"GB\"\nset yrange [0:*]\n"
              "set bmargin 5\n"
              "set key outside right center vertical reverse Left width 1\n"
-             "set style fill solid 1.0 border '#ffffff'\n");
+             "set style fill solid 1.0 border linecolor '#ffffff'\n");
     /* whole bars first, each later one shorter by its top part */
     for (i = N_PARTS - 1; i >= 0; i--)
         buf_printf(&command, "%s\"%s\" using 1:(sum [k=3:%d] column(k)):(0.8) "
@@ -110,6 +110,9 @@ bool plot_composition(const struct view *v, struct plot *out)
                    i == N_PARTS - 1 ? "" : ", \\\n    ",
                    i == N_PARTS - 1 ? "composition.dat" : "", 3 + i,
                    parts[i].colour, parts[i].name);
+    buf_printf(&command, ", \\\n    \"\" using 1:(sum [k=3:%d] column(k)):"
+               "(sprintf(\"%%.1f\", sum [k=3:%d] column(k))) with labels "
+               "offset 0,0.7 notitle", 2 + N_PARTS, 2 + N_PARTS);
     if (command.failed) out->gp.failed = true;
     plot_draw(out, buf_text(&command));
     buf_free(&command);

@@ -22,17 +22,24 @@ static bool has_errors(const struct record_found *c)
            view_miss(c, w, AFTER, "admitted").known;
 }
 
-/* Published cases first; others when there is room. */
+/* The published cases, and those of their shape at other routings; in a
+** folder without any, the first cases there are. */
 static int choose(const struct view *v, const struct record_found **out)
 {
-    int n = 0, pass;
-    int64_t i;
+    int n = 0;
+    int64_t i, k;
 
-    for (pass = 0; pass < 2; pass++)
-        for (i = 0; i < v->n_case && n < MAX_CASES; i++)
-            if (has_errors(v->kase[i]) &&
-                view_is_published(v->kase[i]) == (pass == 0))
-                out[n++] = v->kase[i];
+    for (i = 0; i < v->n_case; i++) {
+        if (!view_is_published(v->kase[i])) continue;
+        for (k = 0; k < v->n_case && n < MAX_CASES; k++)
+            if (has_errors(v->kase[k]) && (k == i ||
+                (!view_is_published(v->kase[k]) &&
+                 view_same_shape(v->kase[i], v->kase[k]))))
+                out[n++] = v->kase[k];
+    }
+    if (n > 0) return n;
+    for (i = 0; i < v->n_case && n < MAX_CASES; i++)
+        if (has_errors(v->kase[i])) out[n++] = v->kase[i];
     return n;
 }
 
@@ -47,7 +54,7 @@ static void put_tics(struct plot *p, const struct record_found **c, int n)
         buf_printf(&p->gp, " %d", i);
     }
     buf_printf(&p->gp, ")%s\nset xrange [-0.6:%d.6]\n",
-               n > 6 ? " rotate by -35 left" : "", n - 1);
+               n > 6 ? " rotate by -35 left\nset bmargin 10" : "", n - 1);
 }
 
 bool plot_errors(const struct view *v, struct plot *out)
@@ -75,7 +82,7 @@ bool plot_errors(const struct view *v, struct plot *out)
              "cold wave\"\n"
              "set ylabel \"(estimate - peak) / peak, %\"\n"
              "set format y \"%+.0f\"\n"
-             "set yrange [*<-2:*>2]\nset offsets 0, 0, 3, 0\n"
+             "set yrange [*<-2:2<*]\nset offsets 0, 0, 3, 0\n"
              "set xzeroaxis linewidth 2 linecolor '#000000' linetype 1\n"
              "set key outside bottom center horizontal\n"
              "set style fill solid 1.0 noborder\n");

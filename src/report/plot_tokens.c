@@ -70,13 +70,13 @@ bool plot_tokens(const struct view *v, struct plot *out)
              "set ylabel \"(estimate - peak) / peak, %\"\n"
              "set format y \"%+.0f\"\n"
              "set logscale x\nset format x \"%.0s%c\"\n"
-             "set yrange [*<-1:*>1]\nset offsets 0, 0, 1, 0.5\n"
+             "set yrange [*<-1:1<*]\nset offsets 0, 0, 1, 0.5\n"
              "set xzeroaxis linewidth 2 linecolor '#000000' linetype 1\n"
              "set object 1 rectangle from graph 0, first -1000 to graph 1, "
              "first 0 fillcolor '#f7e3d4' fillstyle solid noborder behind\n"
              "set label 1 \"under: the estimate is below the peak\" at "
              "graph 0.98, graph 0.03 right textcolor '#a04000'\n"
-             "set key outside bottom center horizontal\n");
+             "set key outside right top vertical reverse Left\n");
     for (i = 0; i < n; i++)
         buf_printf(&command, "%s\"tokens.dat\" index %d using 1:2 with points "
                    "pointtype %d pointsize 0.9 linecolor '%s' title \"EP%d\"",

@@ -154,7 +154,9 @@ static void put_block(const struct block *b, struct buf *out)
     switch (b->kind) {
     case BLOCK_HEADING:
         pad(out, (size_t)b->level, '#');
-        buf_printf(out, " %s\n", text);
+        buf_putc(out, ' ');
+        md_escape(text, out);
+        buf_putc(out, '\n');
         break;
     case BLOCK_PARA: put_wrapped(text, "", "", out); break;
     case BLOCK_ITEM: put_wrapped(text, "* ", "  ", out); break;

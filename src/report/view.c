@@ -93,7 +93,8 @@ bool view_same_shape(const struct record_found *a,
 
     if (strcmp(x->model, y->model) != 0 || x->layers != y->layers ||
         x->cp != y->cp || x->ep != y->ep || x->tp != y->tp ||
-        x->pp != y->pp || x->lora_rank != y->lora_rank ||
+        x->pp != y->pp || x->tokens != y->tokens ||
+        x->lora_rank != y->lora_rank ||
         x->head_rows != y->head_rows || x->output_bytes != y->output_bytes)
         return false;
     if (x->attention_rows == NULL || y->attention_rows == NULL ||

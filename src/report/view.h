@@ -49,7 +49,7 @@ const char *view_peak_word(const char *device);
 /* Does the case carry published errors, with the routing they are held
 ** against (balanced)? */
 bool view_is_published(const struct record_found *c);
-/* Same model, layers, shape and rows: equal but for the routing. */
+/* Same model, layers, shape, tokens and rows: equal but for the routing. */
 bool view_same_shape(const struct record_found *a,
                      const struct record_found *b);
 /* The published case that has this name, or NULL. */

@@ -1,0 +1,203 @@
+/*
+** The report of two made-up folders, to the byte. On a difference the new
+** text is written beside the expected one with ".got" at its end;
+** GOLDEN_ACCEPT=1 puts it in its place.
+*/
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "report/report.h"
+#include "report_fixture.h"
+
+#define GOLDEN "tests/golden/report/"
+
+static void compare(const char *path, const char *golden)
+{
+    struct buf have = BUF_INIT, want = BUF_INIT, got = BUF_INIT;
+    const char *accept = getenv("GOLDEN_ACCEPT");
+    struct err e;
+
+    if (file_read(path, 1 << 24, &have, &e) != ERR_OK) fail_msg("%s", e.text);
+    if (accept == NULL && file_read(golden, 1 << 24, &want, &e) == ERR_OK &&
+        want.len == have.len &&
+        memcmp(buf_text(&want), buf_text(&have), have.len) == 0) {
+        buf_free(&have);
+        buf_free(&want);
+        return;
+    }
+    buf_printf(&got, "%s%s", golden, accept ? "" : ".got");
+    if (file_write(got.data, buf_text(&have), have.len, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    if (accept == NULL) fail_msg("%s differs: see %s", golden, got.data);
+    buf_free(&have);
+    buf_free(&want);
+    buf_free(&got);
+}
+
+static void write_report(const char *dir, enum report_format format,
+                         struct buf *written)
+{
+    struct report_options o = {dir, GOLDEN "figures.csv", format, false};
+    struct err e;
+    bool missing;
+
+    if (report_write(&o, written, &missing, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+}
+
+/* Something for every section: Markdown and the plots' files. */
+static void test_full(void **state)
+{
+    static const char *const plots[] = {"errors.dat", "errors.gp",
+        "tokens.dat", "tokens.gp", "composition.dat", "composition.gp"};
+    char *dir = fixture_dir(), golden[200];
+    struct buf written = BUF_INIT;
+    struct err e;
+    size_t i;
+
+    (void)state;
+    if (fixture_report(dir, &e) != ERR_OK) fail_msg("%s", e.text);
+    write_report(dir, REPORT_MD, &written);
+    compare(fixture_path(dir, "accuracy.md"), GOLDEN "full.md");
+    compare(fixture_path(dir, "timing.md"), GOLDEN "timing.md");
+    for (i = 0; i < sizeof plots / sizeof *plots; i++) {
+        snprintf(golden, sizeof golden, GOLDEN "%s", plots[i]);
+        compare(fixture_path(dir, plots[i]), golden);
+    }
+    buf_free(&written);
+    fixture_remove(dir);
+}
+
+/* One case, four formats: most sections say which command fills them. */
+static void test_small(void **state)
+{
+    static const char *const ext[] = {"md", "csv", "json", "html"};
+    char *dir = fixture_dir(), name[40], golden[200];
+    struct buf written = BUF_INIT;
+    struct record *r = NULL;
+    struct fixture f;
+    struct err e;
+    int i;
+
+    (void)state;
+    assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
+                     0);
+    fixture_case(&f, "mine", "first", 1000000);
+    f.kase.device = "cpu";
+    f.wave[0].has_loss = true;
+    assert_int_equal(fixture_add(r, &f, &e), 0);
+    fixture_case(&f, "mine", "first", 1000000);
+    f.kase.n_tensor = 0;
+    assert_int_equal(fixture_add(r, &f, &e), 0);
+    assert_int_equal(record_close(r, false, &e), 0);
+    for (i = 0; i < 4; i++) {
+        written.len = 0;
+        write_report(dir, (enum report_format)i, &written);
+        snprintf(name, sizeof name, "accuracy.%s", ext[i]);
+        snprintf(golden, sizeof golden, GOLDEN "small.%s", ext[i]);
+        assert_non_null(strstr(buf_text(&written), name));
+        compare(fixture_path(dir, name), golden);
+    }
+    compare(fixture_path(dir, "cpu.md"), GOLDEN "small-cpu.md");
+    buf_free(&written);
+    fixture_remove(dir);
+}
+
+/* An empty run is a report that says so, not a failure. */
+static void test_empty(void **state)
+{
+    char *dir = fixture_dir();
+    struct buf written = BUF_INIT, text = BUF_INIT;
+    struct record *r = NULL;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
+                     0);
+    assert_int_equal(record_close(r, true, &e), 0);
+    write_report(dir, REPORT_MD, &written);
+    assert_int_equal(file_read(fixture_path(dir, "accuracy.md"), 1 << 20,
+                               &text, &e), 0);
+    assert_non_null(strstr(text.data, "None: this folder has no finished"));
+    buf_free(&written);
+    buf_free(&text);
+    fixture_remove(dir);
+}
+
+static void explain(const char *dir, const char *name, int code,
+                    const char *want)
+{
+    struct buf text = BUF_INIT;
+    struct err e;
+
+    e.text[0] = '\0';
+    assert_int_equal(report_explain(dir, name, &text, NULL, &e), code);
+    if (strstr(code ? e.text : buf_text(&text), want) == NULL)
+        fail_msg("no '%s' in %s", want, code ? e.text : buf_text(&text));
+    buf_free(&text);
+}
+
+static void test_explain(void **state)
+{
+    char *dir = fixture_dir();
+    struct buf text = BUF_INIT;
+    struct err e;
+
+    (void)state;
+    if (fixture_report(dir, &e) != ERR_OK) fail_msg("%s", e.text);
+    if (report_explain(dir, "pr-accuracy/real-40", &text, NULL, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    assert_int_equal(file_write(fixture_path(dir, "explain.md"), text.data,
+                                text.len, &e), 0);
+    compare(fixture_path(dir, "explain.md"), GOLDEN "explain.md");
+    explain(dir, "too big", ERR_OK, "No peak: oom, rank 0: 80 GB.");
+    explain(dir, "a|b `c` <d>", ERR_OK, "cp is 4, not 2");
+    explain(dir, "real-41", ERR_USAGE, "did you mean 'real-40'?");
+    explain(dir, "zzz", ERR_USAGE, "cases.csv lists them");
+    buf_free(&text);
+    fixture_remove(dir);
+}
+
+/* Nothing that a case's name says may reach gnuplot's shell. */
+static void test_plots_are_quoted(void **state)
+{
+    char *dir = fixture_dir();
+    struct buf written = BUF_INIT, gp = BUF_INIT;
+    struct record *r = NULL;
+    struct fixture f;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
+                     0);
+    fixture_case(&f, "s", "`touch x` \"; \\ a_b{^}", 1000000);
+    assert_int_equal(fixture_add(r, &f, &e), 0);
+    assert_int_equal(record_close(r, true, &e), 0);
+    write_report(dir, REPORT_MD, &written);
+    assert_int_equal(file_read(fixture_path(dir, "errors.gp"), 1 << 20, &gp,
+                               &e), 0);
+    assert_null(strchr(gp.data, '`'));
+    assert_non_null(strstr(gp.data, "\"?touch x? \\\"; \\\\ a\\\\_b\\\\{"
+                           "\\\\^\\\\}\" 0"));
+    buf_free(&written);
+    buf_free(&gp);
+    fixture_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_plots_are_quoted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
