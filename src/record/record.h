@@ -43,7 +43,8 @@
 **
 ** status is ok, oom, refused, skipped, wrong or error. An estimator that
 ** does not apply has status refused, its reason in note, and the bytes of
-** the form it falls back to.
+** the form it falls back to (raw and admitted without bytes where there is
+** none).
 */
 #ifndef RECORD_RECORD_H
 #define RECORD_RECORD_H

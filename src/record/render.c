@@ -227,11 +227,14 @@ static void put_estimates(struct rows *r)
         const struct estimate *e = &r->w->estimate[i];
         enum record_status s = e->supported ? STATUS_OK : STATUS_REFUSED;
         const char *note = e->supported ? NULL : e->reason;
-        for (c = 0; c < CAT_COUNT; c++)
+        bool priced = e->supported || e->priced;
+        for (c = 0; c < CAT_COUNT && priced; c++)
             put_record(r, RANK_MAX, e->name, category_name((enum category)c),
                        &e->term[c], s, note);
-        put_record(r, RANK_MAX, e->name, "raw", &e->raw, s, note);
-        put_record(r, RANK_MAX, e->name, "admitted", &e->admitted, s, note);
+        put_record(r, RANK_MAX, e->name, "raw", priced ? &e->raw : NULL,
+                   s, note);
+        put_record(r, RANK_MAX, e->name, "admitted",
+                   priced ? &e->admitted : NULL, s, note);
         if (e->supported) put_estimate_ranks(r, e);
     }
     for (i = 0; i < r->w->n_variant; i++)

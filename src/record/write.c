@@ -137,8 +137,9 @@ static int reset(struct record *r, enum record_file f, uint64_t keep,
     int rc, code;
 
     record_put_header(&h, f);
-    if (h.failed) return err_nomem(e);
-    if (keep >= h.len) {
+    if (h.failed) {
+        rc = err_nomem(e);
+    } else if (keep >= h.len) {
         rc = keep == r->len[f] ? ERR_OK : cut(r, f, keep, e);
     } else {
         rc = cut(r, f, 0, e);

@@ -75,7 +75,8 @@ static inline void fixture_estimate(struct estimate *x, const char *name,
 {
     int64_t i;
 
-    *x = (struct estimate){.supported = true, .binding_rank = -1};
+    *x = (struct estimate){.supported = true, .priced = true,
+                           .binding_rank = -1};
     snprintf(x->name, sizeof x->name, "%s", name);
     fixture_terms(x->term, unit, false, false);
     x->raw = fixture_sum(x->term);
