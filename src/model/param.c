@@ -266,8 +266,10 @@ static int add_adapters(struct maker *k, int64_t layer)
 static int check_split(const struct model *m, int64_t ep, int64_t lora_rank,
                        struct err *e)
 {
-    if (ep < 1 || (m->experts == 0 && ep > 1)
-        || (m->experts > 0 && m->experts % ep != 0))
+    if (m->experts == 0 && ep > 1)
+        return err_set(e, ERR_INPUT, "ep: %s is dense, it has no experts to "
+                       "split (use 1)", m->name);
+    if (ep < 1 || m->experts % ep != 0)
         return err_set(e, ERR_INPUT, "ep: %lld does not divide the %lld "
                        "experts of %s", (long long)ep, (long long)m->experts,
                        m->name);

@@ -82,7 +82,7 @@ int price_busiest_rank_as(const struct price_facts *f, unsigned change,
 
     if (rc != ERR_OK) return rc;
     memset(out, 0, sizeof *out);
-    snprintf(out->name, sizeof out->name, "busiest-rank");
+    snprintf(out->name, sizeof out->name, PRICE_BUSIEST_RANK);
     out->binding_rank = -1;
     if (price_refuses(f, out->reason)) return ERR_OK;
     price_wave_make(f, change, &w);

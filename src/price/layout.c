@@ -168,7 +168,7 @@ int price_per_rank_as(const struct price_facts *f, unsigned change,
     int rc = price_busiest_rank_as(f, change, out, e);
 
     if (rc != ERR_OK) return rc;
-    snprintf(out->name, sizeof out->name, "per-rank");
+    snprintf(out->name, sizeof out->name, PRICE_PER_RANK);
     if (!out->priced) return ERR_OK;
     if (price_refuses_ranks(f, out->reason)) {
         out->supported = false;     /* and keeps the busiest rank's bytes */
@@ -177,7 +177,7 @@ int price_per_rank_as(const struct price_facts *f, unsigned change,
     price_wave_make(f, change, &w);
     if (lacks_stages(&w, e)) return ERR_INPUT;
     memset(out, 0, sizeof *out);
-    snprintf(out->name, sizeof out->name, "per-rank");
+    snprintf(out->name, sizeof out->name, PRICE_PER_RANK);
     out->supported = out->priced = true;
     return price_ranks(&w, out, e);
 }

@@ -105,6 +105,9 @@ struct estimate {
     int64_t n_rank;                 /* 0 where not priced by rank */
 };
 
+#define PRICE_BUSIEST_RANK "busiest-rank"
+#define PRICE_PER_RANK "per-rank"
+
 /* Wrong facts (rows out of bounds, ep that does not divide the experts,
 ** missing stages, bytes beyond 64 bits) are ERR_INPUT naming the key. What
 ** the published estimators do not cover is no error: supported is false. */

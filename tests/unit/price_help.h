@@ -75,6 +75,22 @@ static inline struct estimate *help_price(const struct price_facts *f,
     return out;
 }
 
+/* Seeds come from PEAKPROOF_SEED, so that a failure can be replayed. */
+static inline uint64_t help_seed(void)
+{
+    const char *set = getenv("PEAKPROOF_SEED");
+    return set != NULL ? strtoull(set, NULL, 10) : 20260917;
+}
+
+/* A random number in [0, n); *s is not 0. */
+static inline int64_t help_below(uint64_t *s, int64_t n)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return (int64_t)(*s % (uint64_t)n);
+}
+
 /* The recorded real batch (published.md 2). */
 static const struct two_ranks help_real = {
     .attention = {52480, 44314}, .gdn = {48194, 48600}, .n_stage = {1, 2},
