@@ -2,6 +2,7 @@
 #include "base/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,61 @@
 
 #define DEFAULT_LIMIT ((size_t)64 << 20)
 
+static bool find_too_big(const struct js *at, struct js *out)
+{
+    const char *key;
+    json_t *v;
+    int64_t i;
+
+    if (json_is_real(at->v) && fabs(json_real_value(at->v)) >= 0x1p63) {
+        *out = *at;
+        return true;
+    }
+    for (i = 0; json_is_array(at->v) && i < js_size(at); i++) {
+        struct js item = js_item(at, i);
+        if (find_too_big(&item, out)) return true;
+    }
+    json_object_foreach(at->v, key, v) {
+        struct js member = js_get(at, key);
+        if (find_too_big(&member, out)) return true;
+    }
+    return false;
+}
+
+/* The reader says in which line a whole number leaves 64 bits; people look
+** for the key. So read once more, such numbers as fractions. */
+static int too_big(const char *text, size_t len, const char *origin,
+                   const json_error_t *why, struct err *e)
+{
+    json_t *v = json_loadb(text, len, JSON_DECODE_INT_AS_REAL, NULL);
+    struct js top = js_top(v, origin), at;
+    int rc;
+
+    if (v != NULL && find_too_big(&top, &at))
+        rc = js_error(&at, e, "%g does not fit 64 bits (line %d)",
+                      json_real_value(at.v), why->line);
+    else
+        rc = err_set(e, ERR_INPUT, "%s:%d: %s", origin, why->line, why->text);
+    json_decref(v);
+    return rc;
+}
+
+/* Early failures of jansson's own allocations leave no text at all. */
+static bool is_nomem(const json_error_t *why)
+{
+    return why->text[0] == '\0'
+           || json_error_code(why) == json_error_out_of_memory;
+}
+
 int js_parse(const char *text, size_t len, const char *origin, json_t **out,
              struct err *e)
 {
     json_error_t why;
     json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
 
-    if (v == NULL && json_error_code(&why) == json_error_out_of_memory)
-        return err_nomem(e);
+    if (v == NULL && is_nomem(&why)) return err_nomem(e);
+    if (v == NULL && json_error_code(&why) == json_error_numeric_overflow)
+        return too_big(text, len, origin, &why, e);
     if (v == NULL)
         return err_set(e, ERR_INPUT, "%s:%d: not JSON: %s (column %d)", origin,
                        why.line, why.text, why.column);

@@ -49,7 +49,7 @@ static bool type_parse(const char *s, enum checkpoint_type *out)
     return false;
 }
 
-/* ---- one tensor of a header ---------------------------------------------------- */
+/* ---- one tensor of a header ---------------------------------------------- */
 
 static int read_shape(const struct js *o, struct checkpoint_tensor *t,
                       struct err *e)
@@ -133,7 +133,7 @@ static int read_entry(struct checkpoint *c, const struct js *o,
     return rc == ERR_OK ? add_tensor(c, t, name, e) : rc;
 }
 
-/* ---- one file -------------------------------------------------------------------- */
+/* ---- one file ------------------------------------------------------------ */
 
 static int pread_all(int fd, void *out, size_t n, int64_t at)
 {
@@ -216,7 +216,7 @@ static int read_file(struct checkpoint *c, int64_t index, struct err *e)
     return rc;
 }
 
-/* ---- the folder ------------------------------------------------------------------- */
+/* ---- the folder ---------------------------------------------------------- */
 
 static int add_file(struct checkpoint *c, const char *folder,
                     const char *name, struct err *e)
@@ -373,7 +373,7 @@ int64_t checkpoint_count(const struct checkpoint *c)
     return c->n;
 }
 
-/* ---- look up and read -------------------------------------------------------------- */
+/* ---- look up and read ---------------------------------------------------- */
 
 static void put_shape(struct buf *b, const int64_t *dim, int64_t n)
 {

@@ -47,7 +47,7 @@ static bool is_string(const struct js *v, const char *s)
     return json_is_string(v->v) && strcmp(json_string_value(v->v), s) == 0;
 }
 
-/* ---- integers, by table ------------------------------------------------ */
+/* ---- integers, by table -------------------------------------------------- */
 
 struct int_key {
     const char *key;
@@ -113,7 +113,7 @@ static int check_ints(const struct config *c, const struct model *m)
     return ERR_OK;
 }
 
-/* ---- what would compute something else --------------------------------- */
+/* ---- what would compute something else ----------------------------------- */
 
 static int refuse_unknown_layers(const struct config *c)
 {
@@ -153,7 +153,7 @@ static int refuse_mixed_mlp(const struct config *c)
     return ERR_OK;
 }
 
-/* ---- flags ------------------------------------------------------------- */
+/* ---- flags --------------------------------------------------------------- */
 
 /* Written in text_config, beside it, or in both. */
 static int read_tied(const struct config *c, struct model *m)
@@ -194,7 +194,7 @@ static int read_gates(const struct config *c, struct model *m)
     return rc;
 }
 
-/* ---- reals: eps and rotary --------------------------------------------- */
+/* ---- reals: eps and rotary ----------------------------------------------- */
 
 /* lo < value <= hi */
 static int read_real(const struct config *c, const struct js *at, double lo,
@@ -263,7 +263,7 @@ static int read_rope(const struct config *c, struct model *m)
     return ERR_OK;
 }
 
-/* ---- layer kinds ------------------------------------------------------- */
+/* ---- layer kinds --------------------------------------------------------- */
 
 static int kinds_from_types(const struct config *c, const struct js *types,
                             struct model *m)
@@ -317,7 +317,7 @@ static int cut_layers(const struct config *c, int64_t layers, struct model *m)
     return ERR_OK;
 }
 
-/* ---- the file ---------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
 static const struct family *find_family(const char *type)
 {

@@ -50,7 +50,7 @@ static int64_t width_of(const struct model *m, int64_t ep, int64_t r,
     return 0;
 }
 
-/* ---- base tensors ---------------------------------------------------------- */
+/* ---- base tensors -------------------------------------------------------- */
 
 enum place { IN_ALL, IN_ATTENTION, IN_GDN, OUTSIDE };
 
@@ -108,7 +108,7 @@ static const struct base_tensor base_tensors[] = {
 };
 #define N_BASE (sizeof base_tensors / sizeof base_tensors[0])
 
-/* ---- adapters --------------------------------------------------------------- */
+/* ---- adapters ------------------------------------------------------------ */
 
 struct adapter {
     const char *a, *b;
@@ -164,7 +164,7 @@ struct site_shape param_site(const struct model *m, enum site s)
     return absent ? (struct site_shape){0, 0} : z;
 }
 
-/* ---- the list ---------------------------------------------------------------- */
+/* ---- the list ------------------------------------------------------------ */
 
 struct maker {
     const struct model *m;

@@ -10,7 +10,7 @@
 
 #define FACTS_LIMIT ((size_t)64 << 20)
 
-/* ---- the model ---------------------------------------------------------- */
+/* ---- the model ----------------------------------------------------------- */
 
 static bool readable(const char *path) { return access(path, R_OK) == 0; }
 
@@ -191,7 +191,7 @@ static int read_pending(const struct js *top, struct price_facts *f,
                    NULL, e);
 }
 
-/* ---- groups --------------------------------------------------------------- */
+/* ---- groups -------------------------------------------------------------- */
 
 static int read_stage(const struct js *at, int64_t own, struct stage *s,
                       struct err *e)
@@ -335,7 +335,7 @@ static int read_groups(const struct js *top, struct price_facts *f,
     return rc;
 }
 
-/* ---- the file ------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------ */
 
 static const char *const known_keys[] = {
     "format", "model", "layers", "parallel", "lora_rank", "cold",

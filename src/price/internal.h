@@ -11,7 +11,7 @@
 
 #define PRICE_ELEMENT 2     /* bytes of a bf16 number */
 
-/* ---- the MoE stage of one layer (moe.c, pricing.md 3) ------------------- */
+/* ---- the MoE stage of one layer (moe.c, pricing.md 3) -------------------- */
 
 /* A way in which the stage may reach its peak: per routed row, and fixed.
 ** Of per_row, dispatch are the dispatched inputs and shared the shared
@@ -78,7 +78,7 @@ int64_t price_records_lse(const struct model *m, const struct stage *s,
                           int64_t n, int64_t own, int64_t q_block,
                           int64_t k_block, int lses);
 
-/* ---- adapter gradients (adapter.c, pricing.md 8) -------------------------- */
+/* ---- adapter gradients (adapter.c, pricing.md 8) ------------------------- */
 
 /* One chain: boundaries b[layers], pending p[layers + 1]; p NULL: none. */
 int64_t adapter_walk(const int64_t *p, const int64_t *b, int64_t layers);
@@ -92,7 +92,7 @@ struct adapter_walks {
 struct adapter_walks adapter_walk_groups(const struct price_facts *f,
                                          int64_t rank);
 
-/* ---- the sum (total.c) ----------------------------------------------------- */
+/* ---- the sum (total.c) --------------------------------------------------- */
 
 struct price_parts {
     int64_t boundaries;     /* the floor's */

@@ -8,7 +8,7 @@
 #include "base/num.h"
 #include "price/internal.h"
 
-/* ---- one rank ----------------------------------------------------------- */
+/* ---- one rank ------------------------------------------------------------ */
 
 static int64_t rank_boundaries(const struct price_facts *f, int64_t r)
 {
@@ -73,7 +73,7 @@ static void price_one_rank(const struct price_wave *w, int64_t r,
                                                    out->gdn_stage));
 }
 
-/* ---- all ranks ------------------------------------------------------------ */
+/* ---- all ranks ----------------------------------------------------------- */
 
 /* The floor: its sum is the largest rank's total, not a sum of maxima. */
 struct floor { int64_t boundaries, workspace; };

@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "price/internal.h"
 
-/* ---- the EP allowance ----------------------------------------------------- */
+/* ---- the EP allowance ---------------------------------------------------- */
 
 struct ratio { int64_t num, den; };
 
@@ -48,7 +48,7 @@ static struct ratio allowance(int64_t ep)
                           10 * unit};
 }
 
-/* ---- what a routed row costs ---------------------------------------------- */
+/* ---- what a routed row costs --------------------------------------------- */
 
 /* Bytes of a routed row: top_k pairs, the allowance, bf16. */
 struct pairs { int64_t num, den; };
@@ -182,7 +182,7 @@ struct moe_shape moe_shape_of(const struct price_facts *f, bool grad,
     };
 }
 
-/* ---- the workspace of a layer --------------------------------------------- */
+/* ---- the workspace of a layer -------------------------------------------- */
 
 int64_t moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
                       int64_t term[CAT_COUNT])

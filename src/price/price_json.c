@@ -25,7 +25,7 @@ static json_t *ints(const int64_t *v, int64_t n, bool *ok)
     return a;
 }
 
-/* ---- facts ---------------------------------------------------------------- */
+/* ---- facts --------------------------------------------------------------- */
 
 static json_t *model_json(const struct price_facts *f)
 {
@@ -156,7 +156,7 @@ int price_facts_to_json(const struct price_facts *f, json_t **out,
     return ERR_OK;
 }
 
-/* ---- estimates ------------------------------------------------------------- */
+/* ---- estimates ----------------------------------------------------------- */
 
 static json_t *terms_json(const struct estimate *est, bool *ok)
 {

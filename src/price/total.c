@@ -13,7 +13,7 @@
 #define PLANNER_CHUNK 512       /* planner_chunk_size, planner.md 2 */
 #define ROW_STATE 256           /* kept a row beside the rotary table, f32 */
 
-/* ---- HybridEP (pricing.md 7.4) -------------------------------------------- */
+/* ---- HybridEP (pricing.md 7.4) ------------------------------------------- */
 
 static int64_t gcd(int64_t a, int64_t b)
 {
@@ -56,7 +56,7 @@ static int64_t hybridep_growth(const struct price_facts *f)
     return num_smul(num_smul(rows, f->ep), width);
 }
 
-/* ---- the head stage (pricing.md 10) ---------------------------------------- */
+/* ---- the head stage (pricing.md 10) -------------------------------------- */
 
 /* Terms of the head's backward, before the recomputing one begins, beside
 ** boundaries and the one input gradient. */
@@ -82,7 +82,7 @@ static void head_terms(const struct price_wave *w, const struct price_parts *p,
     term[CAT_WORKSPACE] = w->te;
 }
 
-/* ---- the sum ----------------------------------------------------------------- */
+/* ---- the sum ------------------------------------------------------------- */
 
 static void put_rank_terms(struct estimate *est, const int64_t *common,
                            int64_t extra, int64_t te)

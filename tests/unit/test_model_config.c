@@ -112,7 +112,7 @@ static void test_islands(void **state)
     model_free(&m);
 }
 
-/* ---- refusals: the shipped config with one key changed ------------------ */
+/* ---- refusals: the shipped config with one key changed ------------------- */
 
 static json_t *shipped(const char *path)
 {

@@ -33,7 +33,7 @@ static void test_walk(void **state)
     assert_int_equal(adapter_walk(NULL, (int64_t[]){1, 2}, 2), 0);
 }
 
-/* ---- several groups --------------------------------------------------------- */
+/* ---- several groups ------------------------------------------------------ */
 
 /* A wave of groups over one rank (CP1), rows[] each. */
 struct wave {
@@ -145,7 +145,7 @@ static void test_base_group(void **state)
     model_free(&w.m);
 }
 
-/* ---- ranks ------------------------------------------------------------------- */
+/* ---- ranks --------------------------------------------------------------- */
 
 /* row 51: each rank walks its own layouts */
 static void test_ranks_walk_apart(void **state)

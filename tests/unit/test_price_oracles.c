@@ -129,7 +129,7 @@ static void test_floors(void **state)
     model_free(&m);
 }
 
-/* ---- MoE ------------------------------------------------------------------ */
+/* ---- MoE ----------------------------------------------------------------- */
 
 static struct moe_shape shape(int64_t ep, int64_t rank, bool grad,
                               int64_t shared)
@@ -286,7 +286,7 @@ static void test_routing_state(void **state)
     model_free(&m);
 }
 
-/* ---- the whole ------------------------------------------------------------- */
+/* ---- the whole ----------------------------------------------------------- */
 
 /* row 35, and a growth by hand */
 static void test_hybridep(void **state)
