@@ -14,7 +14,7 @@
 ** for routed experts there is one pair per local expert, held transposed as
 ** [El, in, r] and [El, r, out] (model.md 7). */
 enum site {
-    SITE_Q, SITE_K, SITE_V, SITE_O,             /* attention; q holds the gate */
+    SITE_Q, SITE_K, SITE_V, SITE_O,             /* q holds the gate */
     SITE_GDN_QKV, SITE_GDN_Z, SITE_GDN_OUT,
     SITE_SHARED_GATE, SITE_SHARED_UP, SITE_SHARED_DOWN,
     SITE_EXPERT_UP,                             /* fused gate and up */
