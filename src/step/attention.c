@@ -84,7 +84,8 @@ static struct tensor norm_rotate(struct step *s, struct mat x, enum weight w,
     struct mat table = rotary_table(s);
     struct tensor normed, rotated;
 
-    *rstd = ten_acc(s, CAT_ATTENTION, "attention.head_rstd", x.rows, heads);
+    *rstd = ten_acc(s, CAT_ATTENTION, "attention.head_rstd", x.rows * heads,
+                    1);
     normed = ten_act(s, CAT_ATTENTION, "attention.head_norm", x.rows, x.cols);
     RUN(s, rms_norm, .y = per_head(s, normed.m), .x = per_head(s, x),
         .w = weight_of(s, w), .rstd = rstd->m, .eps = s->m->eps,
