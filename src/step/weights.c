@@ -73,12 +73,14 @@ static struct tensor *slot_of(struct step *s, const struct param *p)
     return p->role == PARAM_LORA_A ? &a->a : &a->b;
 }
 
-/* A parameter as a matrix: all but the last used dimension are rows. */
+/* A parameter as a matrix: all but the last used dimension are rows. The last
+** of an adapter may be a rank of 1. */
 static void shape_of(const struct param *p, int64_t *rows, int64_t *cols)
 {
-    int d = 3;
+    bool routed = p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN;
+    int d = p->role == PARAM_BASE ? 3 : routed ? 2 : 1;
 
-    while (d > 0 && p->dim[d] == 1) d--;
+    while (p->role == PARAM_BASE && d > 0 && p->dim[d] == 1) d--;
     *cols = p->dim[d];
     *rows = p->count / p->dim[d];
 }
