@@ -38,6 +38,9 @@ struct dev_ops {
     /* The driver's view of memory in bytes; (optional). */
     int (*memory)(struct dev *d, uint64_t *free_bytes, uint64_t *total_bytes,
                   struct err *e);
+    /* A GEMM workspace of n bytes that the step took from the allocator and
+    ** keeps while the device is used; (optional). */
+    int (*workspace)(struct dev *d, void *p, size_t n, struct err *e);
 };
 
 /* Devices embed this as their first member. */
@@ -49,7 +52,15 @@ struct dev {
     struct mem_source source;   /* segments for the rank's allocator */
 };
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 extern const struct dev_ops dev_dry;
 extern const struct dev_ops dev_cpu;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -148,6 +148,9 @@ void workspace_use(struct step *s, enum workspace w)
         s->ws[w][i] = ten_of(s, CAT_WORKSPACE, kind[w].op, 1, kind[w].bytes,
                              DT_U8);
     s->layer = layer;
+    if (s->rc == ERR_OK && s->k != NULL && s->dev->ops->workspace != NULL)
+        s->rc = s->dev->ops->workspace(s->dev, s->ws[w][0].m.p,
+                                       (size_t)kind[w].bytes, s->e);
 }
 
 void adapter_gradients(struct step *s, struct adapter *a)
