@@ -1,9 +1,7 @@
--- What scenarios can call beside batch.layout, lengths, random, sequences and
--- tree, which the program provides. This file is built into the program; it
--- is called with the table "batch" and with check(table, name, keys), which
--- refuses unknown keys.
+-- What scenarios find in Lua beside batch.* and estimator, which are C
+-- functions: pairs in order, random numbers that repeat, cross. This file is
+-- built into the program.
 -- luacheck: globals pairs math cross
-local batch, check = ...
 
 -- pairs in order: numbers, then strings, then the rest as Lua holds them.
 -- What a scenario builds must not depend on Lua's random hash seed.
@@ -52,52 +50,6 @@ seed(0)
 function math.randomseed(a, b)
   if a == nil then error("math.randomseed needs a seed", 2) end
   return seed(a, b or 0)
-end
-
--- The numbers that "select" of batch.sequences stands for, as a list.
-local function selection(t, count)
-  local list = {}
-  if type(t) == "table" then return t end
-  if t == nil then t = "0-" .. count - 1 end
-  for item in (t .. ","):gmatch("([^,]*),") do
-    local a, b = item:match("^(%d+)%-(%d+)$")
-    a, b = tonumber(a or item), tonumber(b or item)
-    if not a or not b then error("select: bad item '" .. item .. "'", 3) end
-    for i = a, b do list[#list + 1] = i end
-  end
-  return list
-end
-
--- batch.pack{file, tree, select, tokens}: a list of batches, filled in the
--- order of select up to that many packed tokens each.
-function batch.pack(t)
-  check(t, "batch.pack", {"file", "tree", "select", "tokens"})
-  if math.type(t.tokens) ~= "integer" or t.tokens < 1 then
-    error("batch.pack: tokens: must be a number of tokens", 2)
-  end
-  local function make(pick)
-    return batch.sequences{file = t.file, tree = t.tree, select = pick}
-  end
-  local waves, pick, current = {}, {}, nil
-  for _, i in ipairs(selection(t.select, make(nil).sequences)) do
-    pick[#pick + 1] = i
-    local b = make(pick)
-    if b.tokens > t.tokens then
-      if not current then
-        error("batch.pack: sequence " .. i .. " alone has " .. b.tokens ..
-              " tokens, more than " .. t.tokens, 2)
-      end
-      waves[#waves + 1] = current
-      pick, b = {i}, make{i}
-      if b.tokens > t.tokens then
-        error("batch.pack: sequence " .. i .. " alone has " .. b.tokens ..
-              " tokens, more than " .. t.tokens, 2)
-      end
-    end
-    current = b
-  end
-  waves[#waves + 1] = current
-  return waves
 end
 
 -- cross{{"ep", {1, 2}}, {"layers", {8, 40}}}: every combination of the

@@ -1,6 +1,6 @@
 -- Packed waves: the recorded sequences, as the tree of their shared prefixes,
 -- cut into waves of about as many tokens as the published real batch.
-local file, tree = "tau-airline-sequences", "tau-airline-prefix-tree"
+local file = "tau-airline-sequences"
 
 -- Sequences 0, 4, 8, ... are the first trials of their tasks. Trials of one
 -- task share more of their prefix than tasks do.
@@ -26,7 +26,7 @@ return {
   },
   cases = function(opt)
     local list = {}
-    local waves = batch.pack{file = file, tree = tree, tokens = opt.tokens,
+    local waves = batch.pack{file = file, tokens = opt.tokens,
                              select = orders[opt.order]()}
     for _, ep in ipairs{1, 2} do
       for i, wave in ipairs(waves) do

@@ -6,14 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
 #include "base/suggest.h"
 #include "script/find.h"
 #include "script/guard.h"
 
 #define BATCH "peakproof.batch"
-#define CORPUS "peakproof.corpus"
-#define CORPORA "peakproof.corpora"
+#define BOX "peakproof.box"
 
 #define OTHER(key) {key, FIELD_OTHER, 0, 0, 0}
 #define END {NULL, FIELD_OTHER, 0, 0, 0}
@@ -89,17 +87,35 @@ void api_check(const struct decl *d, const char *key, int rc,
     decl_fail(d, key, "%s", e->text);
 }
 
+/* ---- what C made and Lua frees -------------------------------------- */
+
+void **api_box(lua_State *L)
+{
+    void **box = lua_newuserdatauv(L, sizeof *box, 0);
+
+    *box = NULL;
+    luaL_setmetatable(L, BOX);
+    return box;
+}
+
+static int box_gc(lua_State *L)
+{
+    void **box = luaL_checkudata(L, 1, BOX);
+
+    free(*box);
+    *box = NULL;
+    return 0;
+}
+
 /* ---- lengths and trees ---------------------------------------------- */
 
-/* An array of n integers that Lua owns, pushed on the stack. */
-static int64_t *new_ints(lua_State *L, int64_t n)
+int64_t *api_ints(lua_State *L, int64_t n)
 {
     return lua_newuserdatauv(L, (size_t)(n > 0 ? n : 1) * sizeof(int64_t), 0);
 }
 
-/* [-0, +1] The list at index as integers in [lo, hi], pushed. */
-static int64_t *list_ints(const struct decl *d, const char *key, int index,
-                          int64_t lo, int64_t hi, int64_t *n)
+int64_t *api_list(const struct decl *d, const char *key, int index,
+                  int64_t lo, int64_t hi, int64_t *n)
 {
     lua_State *L = d->L;
     int t = lua_absindex(L, index);
@@ -107,7 +123,7 @@ static int64_t *list_ints(const struct decl *d, const char *key, int index,
 
     *n = decl_list(d, key, t, API_MAX_SEGMENTS);
     script_charge(L, (uint64_t)*n);
-    v = new_ints(L, *n);
+    v = api_ints(L, *n);
     for (int64_t i = 0; i < *n; i++) {
         int exact;
         lua_rawgeti(L, t, i + 1);
@@ -140,7 +156,7 @@ static int api_lengths(lua_State *L)
 
     lua_settop(L, 1);
     open_list(&d, L, "batch.lengths");
-    length = list_ints(&d, NULL, 1, 1, API_MAX_ROWS, &n);
+    length = api_list(&d, NULL, 1, 1, API_MAX_ROWS, &n);
     b = api_new_batch(L, BATCH_LENGTHS);
     api_check(&d, NULL, batch_from_lengths(length, n, &b->batch, &e), &e);
     api_hold_batch(L, b);
@@ -165,7 +181,7 @@ static void read_length(const struct decl *d, struct random_decl *r)
         decl_int(d, "length", 1, API_MAX_ROWS, &r->lo);
         r->hi = r->lo;
     } else {
-        range = list_ints(d, "length", -1, 1, API_MAX_ROWS, &n);
+        range = api_list(d, "length", -1, 1, API_MAX_ROWS, &n);
         if (n != 2 || range[0] > range[1])
             decl_fail(d, "length", "must be a number, or {least, most}");
         r->lo = range[0];
@@ -204,7 +220,7 @@ static int api_random(lua_State *L)
     decl_fields(&d, random_fields, &r);
     read_length(&d, &r);
     script_charge(L, (uint64_t)r.count);
-    length = new_ints(L, r.count);
+    length = api_ints(L, r.count);
     span = (uint64_t)(r.hi - r.lo) + 1;
     state = (uint64_t)r.seed;
     for (int64_t i = 0; i < r.count; i++)
@@ -216,8 +232,7 @@ static int api_random(lua_State *L)
     return 1;
 }
 
-/* [-0, +(0|1)] Pushes the path of the file that a key names. */
-static const char *find_key(const struct decl *d, const char *key)
+const char *api_file(const struct decl *d, const char *key)
 {
     const char *name;
 
@@ -225,10 +240,10 @@ static const char *find_key(const struct decl *d, const char *key)
         lua_pop(d->L, 1);
         return NULL;
     }
-    name = lua_tostring(d->L, -1);
     if (lua_type(d->L, -1) != LUA_TSTRING)
         decl_fail(d, key, "must be a file name, not a %s",
                   luaL_typename(d->L, -1));
+    name = lua_tostring(d->L, -1);
     if (!find_file(d->L, name, "data", ".csv"))
         decl_fail(d, key, "no file '%s' (looked in %s and %s/data)", name,
                   script_of(d->L)->dir, script_of(d->L)->data_dir);
@@ -248,9 +263,9 @@ static void tree_of_lists(const struct decl *d, struct api_batch *b)
     decl_need(d, "parents");
     decl_need(d, "lengths");
     decl_get(d, "parents");
-    parent = list_ints(d, "parents", -1, -1, API_MAX_SEGMENTS, &n_parent);
+    parent = api_list(d, "parents", -1, -1, API_MAX_SEGMENTS, &n_parent);
     decl_get(d, "lengths");
-    length = list_ints(d, "lengths", -1, 1, API_MAX_ROWS, &n);
+    length = api_list(d, "lengths", -1, 1, API_MAX_ROWS, &n);
     if (n != n_parent)
         decl_fail(d, "lengths", "must have as many items as parents, %"
                   PRId64, n_parent);
@@ -271,7 +286,7 @@ static int api_tree(lua_State *L)
     lua_settop(L, 1);
     decl_open(&d, L, 1, tree_fields, "batch.tree");
     b = api_new_batch(L, BATCH_TREE);
-    file = find_key(&d, "file");
+    file = api_file(&d, "file");
     if (file == NULL) {
         tree_of_lists(&d, b);
     } else {
@@ -284,150 +299,10 @@ static int api_tree(lua_State *L)
     return 1;
 }
 
-/* ---- sequences ------------------------------------------------------ */
-
-static int corpus_gc(lua_State *L)
-{
-    struct corpus **c = luaL_checkudata(L, 1, CORPUS);
-
-    corpus_free(*c);
-    *c = NULL;
-    return 0;
-}
-
-/* [-0, +1] The corpus of two files, read once for each script. */
-static const struct corpus *open_corpus(const struct decl *d,
-                                        const char *file, const char *tree)
-{
-    lua_State *L = d->L;
-    const char *name = lua_pushfstring(L, "%s\n%s", file,
-                                       tree != NULL ? tree : "");
-    struct corpus **c;
-    struct err e;
-
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, CORPORA);
-    if (lua_getfield(L, -1, name) == LUA_TNIL) {
-        lua_pop(L, 1);
-        c = lua_newuserdatauv(L, sizeof *c, 0);
-        *c = NULL;
-        luaL_setmetatable(L, CORPUS);
-        api_check(d, "file", corpus_load(file, tree, c, &e), &e);
-        lua_pushvalue(L, -1);
-        lua_setfield(L, -3, name);
-    }
-    c = lua_touserdata(L, -1);
-    lua_replace(L, -3);
-    lua_pop(L, 1);
-    return *c;
-}
-
-/* "0-19,25": numbers below count, pushed as integers. */
-static int64_t *parse_select(const struct decl *d, const char *text,
-                             int64_t count, int64_t *n)
-{
-    int64_t *pick = new_ints(d->L, count);
-    const char *p = text;
-
-    *n = 0;
-    do {
-        char item[48], *dash;
-        size_t len = strcspn(p, ",");
-        int64_t a, b;
-        if (len >= sizeof item) len = sizeof item - 1;
-        memcpy(item, p, len);
-        item[len] = '\0';
-        dash = strchr(item, '-');
-        if (dash != NULL) *dash = '\0';
-        if (!num_parse(item, 0, count - 1, &a) ||
-            !num_parse(dash != NULL ? dash + 1 : item, a, count - 1, &b) ||
-            b - a >= count - *n)
-            decl_fail(d, "select", "bad selection '%s' (as in \"0-19,25\", "
-                      "each once, numbers below %" PRId64 ")", text, count);
-        while (a <= b) pick[(*n)++] = a++;
-        p += strcspn(p, ",");
-    } while (*p++ == ',');
-    return pick;
-}
-
-/* [-0, +1] The sequences that "select" names: a number, a list, a text of
-** ranges; all when it is absent. */
-static int64_t *read_select(const struct decl *d, int64_t count, int64_t *n)
-{
-    lua_State *L = d->L;
-    int type = decl_get(d, "select");
-    int64_t *pick;
-
-    if (type == LUA_TSTRING) {
-        pick = parse_select(d, lua_tostring(L, -1), count, n);
-    } else if (type == LUA_TTABLE) {
-        pick = list_ints(d, "select", -1, 0, count - 1, n);
-    } else if (type == LUA_TNIL) {
-        pick = new_ints(L, count);
-        for (*n = 0; *n < count; (*n)++) pick[*n] = *n;
-    } else {
-        pick = new_ints(L, 1);
-        decl_int(d, "select", 0, count - 1, pick);
-        *n = 1;
-    }
-    lua_remove(L, -2);
-    return pick;
-}
-
-static const struct field sequence_fields[] = {
-    OTHER("file"), OTHER("tree"), OTHER("select"), END,
-};
-
-/* batch.sequences{file, tree, select}: recorded sequences in one wave, as
-** the tree of their shared prefixes (independent without a tree). */
-static int api_sequences(lua_State *L)
-{
-    struct decl d = DECL_INIT(L);
-    struct err e;
-    const char *file, *tree;
-    const struct corpus *c;
-    struct api_batch *b;
-    int64_t n, *pick;
-
-    lua_settop(L, 1);
-    decl_open(&d, L, 1, sequence_fields, "batch.sequences");
-    b = api_new_batch(L, BATCH_CORPUS);
-    decl_need(&d, "file");
-    file = find_key(&d, "file");
-    tree = find_key(&d, "tree");
-    c = open_corpus(&d, file, tree);
-    pick = read_select(&d, corpus_count(c), &n);
-    script_charge(L, (uint64_t)n);
-    api_check(&d, "select", corpus_batch(c, pick, n, &b->batch, &e), &e);
-    api_hold_batch(L, b);
-    lua_settop(L, 2);
-    return 1;
-}
-
 /* ---- opening -------------------------------------------------------- */
 
-/* check(t, what, {key, ...}): the strict look at a table's keys, for the
-** built-in Lua file. */
-static int api_check_keys(lua_State *L)
-{
-    struct field fields[17] = {END};
-    struct decl d = DECL_INIT(L);
-    const char *what = luaL_checkstring(L, 2);
-    lua_Unsigned n = lua_rawlen(L, 3);
-
-    for (lua_Unsigned i = 0; i < n && i < 16; i++) {
-        lua_rawgeti(L, 3, (lua_Integer)i + 1);
-        fields[i].key = lua_tostring(L, -1);
-        fields[i].type = FIELD_OTHER;
-        fields[i + 1].key = NULL;
-        lua_pop(L, 1);                  /* the list at 3 keeps it alive */
-    }
-    decl_open(&d, L, 1, fields, "%s", what);
-    return 0;
-}
-
-/* [-0, +0] A metatable that scripts can neither see nor change. */
-static void new_type(lua_State *L, const char *name, lua_CFunction gc,
-                     lua_CFunction index)
+void api_new_type(lua_State *L, const char *name, lua_CFunction gc,
+                  lua_CFunction index)
 {
     luaL_newmetatable(L, name);
     lua_pushcfunction(L, gc);
@@ -445,17 +320,17 @@ void api_open(lua_State *L)
 {
     static const luaL_Reg functions[] = {
         {"layout", api_layout}, {"lengths", api_lengths},
-        {"random", api_random}, {"sequences", api_sequences},
-        {"tree", api_tree}, {NULL, NULL},
+        {"pack", api_pack}, {"random", api_random},
+        {"sequences", api_sequences}, {"tree", api_tree}, {NULL, NULL},
     };
 
-    new_type(L, BATCH, batch_gc, batch_index);
-    new_type(L, CORPUS, corpus_gc, NULL);
+    api_new_type(L, BATCH, batch_gc, batch_index);
+    api_new_type(L, BOX, box_gc, NULL);
+    api_open_sequences(L);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     luaL_newlib(L, functions);
     lua_pushvalue(L, -1);
     lua_setglobal(L, "batch");
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    lua_pushvalue(L, -2);
     lua_setfield(L, -2, "batch");       /* names functions in tracebacks */
     lua_pop(L, 1);
     lua_register(L, "estimator", api_estimator);
@@ -465,7 +340,5 @@ void api_open(lua_State *L)
     if (luaL_loadbufferx(L, api_prelude, api_prelude_len, GUARD_PRELUDE,
                          "t") != LUA_OK)
         lua_error(L);
-    lua_insert(L, -2);
-    lua_pushcfunction(L, api_check_keys);
-    lua_call(L, 2, 0);
+    lua_call(L, 0, 0);
 }

@@ -87,8 +87,8 @@ static void read_model(const struct decl *d, struct scenario_case *c)
     if (*near != '\0')
         decl_fail(d, "model", "no file '%s' (did you mean '%s'?)", name,
                   near);
-    decl_fail(d, "model", "no file '%s' or '%s.json' in %s or %s/models",
-              name, name, script_of(L)->dir, script_of(L)->data_dir);
+    decl_fail(d, "model", "no file '%s' (looked in %s and %s/models)", name,
+              script_of(L)->dir, script_of(L)->data_dir);
 }
 
 /* A file or folder that must be there. */
@@ -277,10 +277,13 @@ static void read_routing_table(const struct decl *d, struct scenario_case *c)
 static void read_routing(const struct decl *d, struct scenario_case *c)
 {
     static const char *const words[] = {"balanced", NULL};
-    int word;
+    int word, type = decl_get(d, "routing");
 
-    if (decl_get(d, "routing") == LUA_TTABLE)
+    if (type == LUA_TTABLE)
         read_routing_table(d, c);
+    else if (type != LUA_TSTRING && type != LUA_TNIL)
+        decl_fail(d, "routing", "must be \"balanced\", {cv, seed}, {share, "
+                  "rank} or {histogram}");
     else if (decl_word(d, "routing", words, &word))
         c->routing.kind = ROUTING_BALANCED;
     lua_pop(d->L, 1);
@@ -363,10 +366,11 @@ static void name_case(struct decl *d, int64_t number, char *out, size_t size)
     }
 }
 
-static void read_case(lua_State *L, int64_t number, struct scenario_case *c)
+static void read_case(lua_State *L, int64_t number, const struct decl *cases,
+                      struct scenario_case *c)
 {
     static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
-    struct decl d = DECL_INIT(L);
+    struct decl d = *cases;
     char what[128];
     int dtype = 0;
     int64_t seed = 0;
@@ -412,6 +416,7 @@ void read_cases(lua_State *L, int index, struct read *r)
     int64_t n;
 
     d.table = list;
+    decl_near(&d, "cases", "");
     n = decl_list(&d, "cases", list, MAX_CASES);
     if (n == 0) decl_fail(&d, NULL, "cases: there are none");
     s->kase = decl_alloc(L, n, sizeof *s->kase);
@@ -421,7 +426,7 @@ void read_cases(lua_State *L, int index, struct read *r)
         struct scenario_case *c = &s->kase[s->n_case];
         s->n_case++;
         lua_rawgeti(L, list, i);
-        read_case(L, i, c);
+        read_case(L, i, &d, c);
         if (lua_getfield(L, seen, c->name) != LUA_TNIL)
             decl_fail(&d, NULL, "cases: two have the name '%s'", c->name);
         lua_pushboolean(L, 1);

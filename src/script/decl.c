@@ -39,6 +39,8 @@ void decl_show(lua_State *L, int index, char *out, size_t size)
                  lua_rawlen(L, index) >= sizeof text ? "..." : "");
     else if (*text != '\0')
         snprintf(out, size, "%s", text);
+    else if (lua_isnil(L, index))
+        snprintf(out, size, "nil");
     else
         snprintf(out, size, "a %s", luaL_typename(L, index));
 }
@@ -63,7 +65,7 @@ static void place(const struct decl *d, const char *key, char *out,
     else if (d->line > 0)
         snprintf(out, size, "%s:%d: ", d->file, d->line);
     else
-        snprintf(out, size, "%s: ", s->path);
+        snprintf(out, size, "%s: ", s->chunk);
 }
 
 /* Raises "FILE:LINE: WHAT: KEY: text"; the line is that of the key at. */
@@ -73,10 +75,11 @@ static _Noreturn void complain(const struct decl *d, const char *at,
     char where[LUA_IDSIZE + 300];
 
     place(d, at, where, sizeof where);
-    luaL_error(d->L, "%s%s%s%s%s%s", where, d->what,
-               *d->what != '\0' ? ": " : "", key != NULL ? key : "",
-               key != NULL ? ": " : "", text);
-    abort();                /* not reached: luaL_error does not return */
+    lua_pushfstring(d->L, "%s%s%s%s%s%s", where, d->what,
+                    *d->what != '\0' ? ": " : "", key != NULL ? key : "",
+                    key != NULL ? ": " : "", text);
+    lua_error(d->L);
+    abort();                /* not reached: lua_error does not return */
 }
 
 void decl_fail(const struct decl *d, const char *key, const char *fmt, ...)
@@ -101,6 +104,31 @@ static _Noreturn void bad_type(const struct decl *d, const char *key,
 
 /* ---- opening -------------------------------------------------------- */
 
+/* Appends the words of a NULL-terminated list, as many as fit. */
+static void list_words(char *out, size_t size, const char *const *words)
+{
+    size_t n = strlen(out);
+
+    for (; *words != NULL && n + strlen(*words) + 3 < size; words++)
+        n += (size_t)snprintf(out + n, size - n, " %s", *words);
+    snprintf(out + n, size - n, ")");
+}
+
+static _Noreturn void bad_word(const struct decl *d, const char *key,
+                               const char *word, const char *const *known)
+{
+    const char *near = suggest(word, known);
+    char text[600];
+
+    snprintf(text, sizeof text, "unknown value '%.64s' (did you mean '%s'?)",
+             word, near != NULL ? near : "");
+    if (near == NULL) {
+        snprintf(text, sizeof text, "unknown value '%.64s' (known:", word);
+        list_words(text, sizeof text, known);
+    }
+    complain(d, key, key, text);
+}
+
 /* The first unknown key in the alphabet, so that the complaint does not
 ** depend on the order in which Lua holds keys. */
 static _Noreturn void unknown_key(const struct decl *d, const char *key,
@@ -108,18 +136,13 @@ static _Noreturn void unknown_key(const struct decl *d, const char *key,
 {
     const char *near = suggest(key, known);
     char text[600];
-    size_t n;
 
-    if (near != NULL) {
-        snprintf(text, sizeof text, "unknown key '%.64s' (did you mean "
-                 "'%s'?)", key, near);
-        complain(d, key, NULL, text);
+    snprintf(text, sizeof text, "unknown key '%.64s' (did you mean '%s'?)",
+             key, near != NULL ? near : "");
+    if (near == NULL) {
+        snprintf(text, sizeof text, "unknown key '%.64s' (known:", key);
+        list_words(text, sizeof text, known);
     }
-    n = (size_t)snprintf(text, sizeof text, "unknown key '%.64s' (known:",
-                         key);
-    for (; *known != NULL && n + 80 < sizeof text; known++)
-        n += (size_t)snprintf(text + n, sizeof text - n, " %s", *known);
-    snprintf(text + n, sizeof text - n, ")");
     complain(d, key, NULL, text);
 }
 
@@ -243,7 +266,8 @@ bool decl_number(const struct decl *d, const char *key, double lo, double hi,
         double v = lua_tonumber(d->L, -1);
         if (lua_type(d->L, -1) != LUA_TNUMBER)
             bad_type(d, key, -1, "a number");
-        if (!(v >= lo && v <= hi))      /* NaN too */
+        if (isnan(v)) decl_fail(d, key, "must be a number, not nan");
+        if (v < lo || v > hi)
             decl_fail(d, key, "must be from %g to %g, not %g", lo, hi, v);
         *out = v;
     }
@@ -293,14 +317,10 @@ bool decl_word(const struct decl *d, const char *key,
     bool has = decl_get(d, key) != LUA_TNIL;
 
     if (has) {
-        const char *text = to_text(d, key), *near;
+        const char *text = to_text(d, key);
         int i = 0;
         while (words[i] != NULL && strcmp(words[i], text) != 0) i++;
-        if (words[i] == NULL) {
-            near = suggest(text, words);
-            decl_fail(d, key, "unknown value '%s' (did you mean '%s'?)",
-                      text, near != NULL ? near : words[0]);
-        }
+        if (words[i] == NULL) bad_word(d, key, text, words);
         *out = i;
     }
     lua_pop(d->L, 1);

@@ -76,32 +76,39 @@ static void pattern_shape(const char *p, const char *end, int *loops,
 
 /*
 ** Lua's matcher backtracks: over a text of n bytes the k loops of a pattern
-** end at places a <= ... <= z, which with the place to start at is one of
-** C(n + k + 1, k + 1) choices, twice as many for every "?"; each is tried
-** with at most the whole pattern.
+** end at places a <= ... <= z, one of C(n + k, k) choices, twice as many for
+** every "?"; each is tried with at most the whole pattern. The place to start
+** at is one more loop, unless the pattern is anchored.
 */
-static double pattern_work(double n, double length, int loops, int choices)
-{
-    double work = length + 1;
-
-    for (int i = 1; i <= loops + 1; i++) work *= (n + i) / i;
-    for (int i = 0; i < choices && work < 1e18; i++) work *= 2;
-    return work;
-}
-
-/* string.find, match, gmatch, gsub. */
-static int guard_pattern(lua_State *L)
+static void charge_pattern(lua_State *L, bool anchor)
 {
     size_t n, length;
     const char *pattern;
-    int loops = 0, choices = 0;
+    int loops, choices = 0;
     double work;
 
     luaL_checklstring(L, 1, &n);
     pattern = luaL_checklstring(L, 2, &length);
+    loops = anchor && length > 0 && *pattern == '^' ? 0 : 1;
     pattern_shape(pattern, pattern + length, &loops, &choices);
-    work = pattern_work((double)n, (double)length, loops, choices);
+    work = (double)length + 1;
+    for (int i = 1; i <= loops && work < 1e18; i++)
+        work *= ((double)n + i) / i;
+    for (int i = 0; i < choices && work < 1e18; i++) work *= 2;
     script_charge(L, work < 1e18 ? (uint64_t)work : UINT64_MAX);
+}
+
+/* string.find, match, gsub. */
+static int guard_pattern(lua_State *L)
+{
+    charge_pattern(L, true);
+    return original(L);
+}
+
+/* To string.gmatch "^" is a letter like others. */
+static int guard_gmatch(lua_State *L)
+{
+    charge_pattern(L, false);
     return original(L);
 }
 
@@ -184,7 +191,7 @@ static int guard_xpcall(lua_State *L)
     lua_replace(L, 3);
     lua_pushvalue(L, 2);
     lua_insert(L, 4);
-    lua_call(L, 1, LUA_MULTRET);
+    (void)lua_pcall(L, 1, LUA_MULTRET, 0);  /* its own error is as good */
     return lua_gettop(L) - 2;
 }
 
@@ -247,7 +254,7 @@ static const struct guard {
     {"string", "byte", guard_linear},
     {"string", "find", guard_pattern},
     {"string", "format", guard_linear},
-    {"string", "gmatch", guard_pattern},
+    {"string", "gmatch", guard_gmatch},
     {"string", "gsub", guard_pattern},
     {"string", "lower", guard_linear},
     {"string", "match", guard_pattern},

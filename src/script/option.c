@@ -16,6 +16,9 @@ enum type { INT, NUMBER, STRING, BOOLEAN };
 static const char *const type_name[] = {
     "int", "number", "string", "boolean", NULL,
 };
+static const char *const type_phrase[] = {
+    "an integer", "a number", "a string", "true or false",
+};
 
 static const struct field option_fields[] = {
     {"default", FIELD_OTHER, 0, 0, 0},
@@ -99,8 +102,8 @@ static void check_bound(const struct decl *d, const char *key, enum type t,
 
     if (decl_get(d, key) != LUA_TNIL) {
         if ((t != INT && t != NUMBER) || !has_type(L, -1, t))
-            decl_fail(d, key, "must be a %s", t == INT ? "whole number"
-                                                       : "number");
+            decl_fail(d, key, t == INT || t == NUMBER ? "must be %s"
+                      : "goes with numbers only, not %s", type_phrase[t]);
         if (lua_compare(L, low ? value : -1, low ? -1 : value, LUA_OPLT)) {
             print_value(L, -1, t, bound, sizeof bound);
             print_value(L, value, t, shown, sizeof shown);
@@ -125,8 +128,8 @@ static void check_values(const struct decl *d, enum type t, int value,
     for (int64_t i = 1; i <= n; i++) {
         lua_rawgeti(L, -1, i);
         if (!has_type(L, -1, t))
-            decl_fail(d, "values", "item %" PRId64 " must be a %s", i,
-                      type_name[t]);
+            decl_fail(d, "values", "item %" PRId64 " must be %s", i,
+                      type_phrase[t]);
         found = found || lua_compare(L, value, -1, LUA_OPEQ);
         print_value(L, -1, t, shown, sizeof shown);
         if (used + 100 < sizeof all)
@@ -221,7 +224,7 @@ static void choose_value(const struct decl *d, enum type t, struct read *r,
     decl_get(d, "default");
     if (!has_type(d->L, -1, t)) {
         decl_show(d->L, -1, shown, sizeof shown);
-        decl_fail(d, "default", "must be a %s, not %s", type_name[t], shown);
+        decl_fail(d, "default", "must be %s, not %s", type_phrase[t], shown);
     }
     check_value(d, t, "default");
     print_value(d->L, -1, t, shown, sizeof shown);
@@ -231,7 +234,7 @@ static void choose_value(const struct decl *d, enum type t, struct read *r,
     lua_pop(d->L, 1);
     r->usage = true;
     if (!push_setting(d->L, setting, t))
-        decl_fail(d, NULL, "must be a %s, not '%s'", type_name[t], setting);
+        decl_fail(d, NULL, "must be %s, not '%s'", type_phrase[t], setting);
     check_value(d, t, NULL);
     r->usage = false;
 }
@@ -246,6 +249,7 @@ static void read_option(lua_State *L, struct read *r, const char *name,
 
     r->out->n_option++;
     script_dup(L, &o->name, name);
+    decl_near(&d, name, "");
     decl_open(&d, L, -1, option_fields, "option '%.64s'", name);
     decl_fields(&d, option_fields, o);
     decl_need(&d, "default");

@@ -36,7 +36,7 @@ static int read_top(lua_State *L)
     struct decl d = DECL_INIT(L);
     int type;
 
-    if (lua_isnil(L, 2))
+    if (!lua_istable(L, 2))
         return luaL_error(L, "a scenario must return a table (return {name "
                           "= ..., cases = ...})");
     decl_open(&d, L, 2, scenario_fields, "%s", "");

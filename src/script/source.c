@@ -12,6 +12,7 @@ struct scan {
     int line;
     enum token token;       /* the token before p */
     struct source_word text;    /* its text; of STRING what is inside */
+    char before;            /* the token before it, if one character; else 0 */
 };
 
 static void advance(struct scan *s, const char *to)
@@ -89,6 +90,7 @@ static void scan_word(struct scan *s)
 
 static void next(struct scan *s)
 {
+    s->before = s->token == OTHER ? *s->text.p : '\0';
     skip_blank(s);
     if (s->p >= s->end) {
         s->token = END;
@@ -133,9 +135,11 @@ static void scan_value(struct scan *s, struct source_word *value)
 static bool scan_key(struct scan *s, struct source_key *k)
 {
     bool bracket = is_other(s, '[');
+    /* in a table, or t.key; else it names a variable */
+    bool field = s->before != '\0' && strchr("{,;.", s->before) != NULL;
 
     if (bracket) next(s);
-    if (s->token != (bracket ? STRING : NAME)) {
+    if (s->token != (bracket ? STRING : NAME) || (!bracket && !field)) {
         if (!bracket && s->token != END) next(s);
         return false;
     }
@@ -185,7 +189,7 @@ bool source_add(struct source *s, const char *file, const char *text,
 {
     const char *name = keep(s, file, strlen(file));
     const char *copy = keep(s, text, len);
-    struct scan scan = {copy, copy + len, 1, END, {NULL, 0}};
+    struct scan scan = {copy, copy + len, 1, END, {NULL, 0}, '\0'};
 
     if (name == NULL || copy == NULL) return false;
     next(&scan);

@@ -13,7 +13,7 @@
 #include "script/guard.h"
 
 #define MEMORY_DEFAULT (UINT64_C(256) << 20)
-#define INSTRUCTIONS_DEFAULT UINT64_C(500000000)
+#define INSTRUCTIONS_DEFAULT UINT64_C(200000000)
 #define SECONDS 20          /* of processor time, for one call */
 #define STEP 1000           /* instructions between two looks of the hook */
 #define FILE_LIMIT ((size_t)16 << 20)
@@ -72,8 +72,10 @@ static void death_text(const struct script *s, char *out, size_t size)
 {
     switch (s->dead) {
     case DEAD_MEMORY:
-        snprintf(out, size, "the script needs more than %llu MiB of memory",
-                 (unsigned long long)(s->limit >> 20));
+        snprintf(out, size, "the script needs more than %llu %s of memory",
+                 (unsigned long long)(s->limit >> 20 > 0 ? s->limit >> 20
+                                                         : s->limit),
+                 s->limit >> 20 > 0 ? "MiB" : "bytes");
         break;
     case DEAD_INSTRUCTIONS:
         snprintf(out, size, "the script runs more than %llu million "
@@ -97,8 +99,9 @@ static _Noreturn void raise_death(lua_State *L)
     struct script *s = script_of(L);
 
     death_text(s, text, sizeof text);
-    luaL_error(L, "%s%s", s->where, text);
-    abort();                /* not reached: luaL_error does not return */
+    lua_pushfstring(L, "%s%s", s->where, text);
+    lua_error(L);
+    abort();                /* not reached: lua_error does not return */
 }
 
 /* Runs every STEP instructions, and before every one once dead. */
@@ -395,7 +398,8 @@ int script_new(const char *path, const char *data_dir,
     s->unsafe = limits->unsafe;
     if (set_names(s, path, data_dir)) s->L = lua_newstate(allocate, s);
     if (s->L == NULL) {
-        rc = s->dead == DEAD_MEMORY ? report_death(s, e) : err_nomem(e);
+        s->dead = s->refused_bytes > 0 ? DEAD_MEMORY : DEAD_HOST;
+        rc = report_death(s, e);
         script_free(s);
         return rc;
     }

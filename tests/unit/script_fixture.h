@@ -74,11 +74,23 @@ static inline void fixture_fails(const char *text, int code, const char *rest)
     snprintf(wanted, sizeof wanted, "%s/s.lua%s", fixture_dir, rest);
     snprintf(first, sizeof first, "%.*s", (int)strcspn(e.text, "\n"), e.text);
     if (rc != code || strcmp(first, wanted) != 0)
-        print_error("code %d, text: %s\n", rc, e.text);
+        print_error("%s\ncode %d, text: %s\n", text, rc, e.text);
     assert_int_equal(rc, code);
     assert_int_equal(e.code, code);
     assert_string_equal(first, wanted);
     assert_null(s);
+}
+
+/* The text must load. */
+static inline struct scenario *fixture_good(const char *text)
+{
+    struct scenario *s;
+    struct err e;
+    int rc = fixture_load(text, &s, &e);
+
+    if (rc != ERR_OK) print_error("%s\n", e.text);
+    assert_int_equal(rc, ERR_OK);
+    return s;
 }
 
 #define CASE "name = 'a', model = 'Qwen3.6-35B-A3B', "

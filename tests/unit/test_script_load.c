@@ -1,4 +1,4 @@
-/* What a good scenario becomes: defaults, options, names, batches, paths. */
+/* What a good scenario becomes: defaults, keys, options, files it names. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,20 +8,9 @@
 
 #include "tests/unit/script_fixture.h"
 
-static struct scenario *load(const char *text)
-{
-    struct scenario *s;
-    struct err e;
-    int rc = fixture_load(text, &s, &e);
-
-    if (rc != ERR_OK) print_error("%s\n", e.text);
-    assert_int_equal(rc, ERR_OK);
-    return s;
-}
-
 static void test_defaults(void **state)
 {
-    struct scenario *s = load(MINIMAL);
+    struct scenario *s = fixture_good(MINIMAL);
     struct scenario_case *c = s->kase;
 
     (void)state;
@@ -39,6 +28,7 @@ static void test_defaults(void **state)
     assert_true(c->lora_alpha == 32);
     assert_int_equal(c->waves, 1);
     assert_string_equal(c->dtype, "bf16");
+    assert_int_equal(c->seed, 0);
     assert_string_equal(c->weights, "random");
     assert_null(c->tokens);
     assert_int_equal(c->batch_kind, BATCH_LENGTHS);
@@ -59,10 +49,261 @@ static void test_defaults(void **state)
     scenario_free(s);
 }
 
+static const char every_key[] =
+    "return {name = 'all', about = 'every key', cases = {{\n"
+    "  name = 'x', about = 'y', model = 'Qwen3.6-27B.json', layers = 7,\n"
+    "  cp = 4, ep = 2, tp = 3, pp = 5, lora_rank = 0, lora_alpha = 1.5,\n"
+    "  waves = 3, dtype = 'f64', seed = 9, weights = 'w', tokens = 't.txt',\n"
+    "  batch = batch.lengths{100, 50}, plan = {cut = 64, profile = 'old'},\n"
+    "  head_rows = 6, price_head_rows = 0, output_bytes = 11,\n"
+    "  hybridep_held_rows = 12, routing = {cv = 0.5, seed = 3},\n"
+    "  softmax_offset = true, cp_attention = false,\n"
+    "  learning_rate = 0.25, device_bytes = '80G',\n"
+    "  tolerance = {under = 1, over = 25.5},\n"
+    "  published = {before_cold = 1, before_warm = -2, after_cold = 3,\n"
+    "               after_warm = 4}}}}";
+
+static void check_sizes(const struct scenario_case *c)
+{
+    assert_int_equal(c->layers, 7);
+    assert_true(c->cp == 4 && c->ep == 2 && c->tp == 3 && c->pp == 5);
+    assert_int_equal(c->lora_rank, 0);
+    assert_true(c->lora_alpha == 1.5);
+    assert_int_equal(c->waves, 3);
+    assert_string_equal(c->dtype, "f64");
+    assert_int_equal(c->seed, 9);
+    assert_int_equal(c->batch.tokens, 150);
+    assert_int_equal(c->batch.n_seg, 2);
+    assert_int_equal(c->cut, 64);
+    assert_int_equal(c->profile, PLAN_OLD);
+    assert_int_equal(c->head_rows, 6);
+    assert_int_equal(c->price_head_rows, 0);
+    assert_int_equal(c->output_bytes, 11);
+    assert_int_equal(c->hybridep_held_rows, 12);
+}
+
+static void test_every_key(void **state)
+{
+    struct scenario *s;
+    struct scenario_case *c;
+    char path[128];
+
+    (void)state;
+    fixture_write("w", "");
+    fixture_write("t.txt", "text");
+    s = fixture_good(every_key);
+    c = s->kase;
+    assert_string_equal(s->name, "all");
+    assert_string_equal(s->about, "every key");
+    assert_string_equal(c->name, "x");
+    assert_string_equal(c->about, "y");
+    assert_string_equal(c->model_path, "lua/models/Qwen3.6-27B.json");
+    check_sizes(c);
+    snprintf(path, sizeof path, "%s/w", fixture_dir);
+    assert_string_equal(c->weights, path);
+    snprintf(path, sizeof path, "%s/t.txt", fixture_dir);
+    assert_string_equal(c->tokens, path);
+    assert_int_equal(c->routing.kind, ROUTING_CV);
+    assert_true(c->routing.cv == 0.5 && c->routing.seed == 3);
+    assert_true(c->softmax_offset && !c->cp_attention);
+    assert_true(c->learning_rate == 0.25);
+    assert_int_equal(c->device_bytes, 80000000000);
+    assert_true(c->has_tolerance);
+    assert_true(c->tolerance_under == 1 && c->tolerance_over == 25.5);
+    assert_true(c->published_before_cold == 1);
+    assert_true(c->published_before_warm == -2);
+    assert_true(c->published_after_cold == 3);
+    assert_true(c->published_after_warm == 4);
+    scenario_free(s);
+}
+
+static void test_routing(void **state)
+{
+    struct scenario *s;
+
+    (void)state;
+    fixture_write("h.csv", "wave,layer,rank,expert,rows\n0,1,0,3,7\n");
+    s = fixture_good(
+        "local function c(n, r) return {name = n, batch = batch.lengths{8}, "
+        "model = 'Qwen3.6-35B-A3B', cp = 2, ep = 2, routing = r} end "
+        "return {cases = {c('b', 'balanced'), c('s', {share = 1.25, rank = "
+        "1}), c('h', {histogram = 'h.csv'})}}");
+    assert_int_equal(s->kase[0].routing.kind, ROUTING_BALANCED);
+    assert_int_equal(s->kase[1].routing.kind, ROUTING_SHARE);
+    assert_true(s->kase[1].routing.share == 1.25);
+    assert_int_equal(s->kase[1].routing.share_rank, 1);
+    assert_int_equal(s->kase[2].routing.kind, ROUTING_HISTOGRAM);
+    assert_int_equal(s->kase[2].routing.layers, 2);
+    assert_int_equal(s->kase[2].routing.experts, 4);
+    assert_int_equal(s->kase[2].routing.rows[7], 7);
+    scenario_free(s);
+}
+
+/* ---- options -------------------------------------------------------- */
+
+static const char with_options[] =
+    "return {options = {\n"
+    "  zero = {default = 0.5, min = 0, help = 'a number'},\n"
+    "  rows = {default = 5, min = 1, max = 9},\n"
+    "  kind = {default = 'p', values = {'p', 'q', 'r'}},\n"
+    "  ['on-off'] = {default = false},\n"
+    "  real = {default = 2, type = 'number', max = 3},\n"
+    "}, cases = function(o)\n"
+    "  local name = o.rows .. o.kind .. tostring(o['on-off']) .. o.zero ..\n"
+    "               '_' .. math.type(o.rows) .. '_' .. math.type(o.real)\n"
+    "  return {{name = name, model = 'Qwen3.6-35B-A3B',\n"
+    "           batch = batch.lengths{o.rows}}}\n"
+    "end}\n";
+
+static void check_option(const struct scenario_option *o, const char *name,
+                         const char *type, const char *value,
+                         const char *initial, const char *allowed)
+{
+    assert_string_equal(o->name, name);
+    assert_string_equal(o->type, type);
+    assert_string_equal(o->value, value);
+    assert_string_equal(o->default_value, initial);
+    if (allowed == NULL)
+        assert_null(o->allowed);
+    else
+        assert_string_equal(o->allowed, allowed);
+}
+
+static void test_options(void **state)
+{
+    char rows[] = "rows=7", early[] = "kind=r", late[] = "kind=q",
+         flag[] = "on-off=true", real[] = "real=1e-3";
+    char *setting[] = {rows, early, late, flag, real};
+    struct scenario *s = fixture_good(with_options);
+    struct err e;
+
+    (void)state;
+    assert_string_equal(s->kase->name, "5pfalse0.5_integer_integer");
+    scenario_free(s);
+    assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", setting, 5,
+                                   &fixture_limits, &s, &e), ERR_OK);
+    assert_string_equal(s->kase->name, "7qtrue0.5_integer_float");
+    assert_int_equal(s->n_option, 5);
+    check_option(&s->option[0], "kind", "string", "q", "p", "p, q or r");
+    check_option(&s->option[1], "on-off", "boolean", "true", "false", NULL);
+    check_option(&s->option[2], "real", "number", "1e-3", "2", "at most 3");
+    check_option(&s->option[3], "rows", "int", "7", "5", "1 to 9");
+    check_option(&s->option[4], "zero", "number", "0.5", "0.5",
+                 "at least 0");
+    assert_string_equal(s->option[4].help, "a number");
+    assert_null(s->option[0].help);
+    scenario_free(s);
+}
+
+/* A bad setting is a usage error, with this text behind the path. */
+static void check_setting(const char *text, const char *wanted)
+{
+    char copy[64], *setting[] = {copy}, full[512];
+    struct scenario *s;
+    struct err e;
+
+    snprintf(copy, sizeof copy, "%s", text);
+    assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", setting, 1,
+                                   &fixture_limits, &s, &e), ERR_USAGE);
+    assert_int_equal(e.code, ERR_USAGE);
+    snprintf(full, sizeof full, "%s/s.lua%s", fixture_dir, wanted);
+    assert_string_equal(e.text, full);
+}
+
+static void test_bad_settings(void **state)
+{
+    (void)state;
+    fixture_write("s.lua", with_options);
+    check_setting("row=1", ": unknown option 'row' (did you mean 'rows'?)");
+    check_setting("rows", ": 'rows' is no setting (as in rows=value)");
+    check_setting("rows=", ":3: option 'rows': must be an integer, not ''");
+    check_setting("rows=1.5",
+                  ":3: option 'rows': must be an integer, not '1.5'");
+    check_setting("rows=10",
+                  ":3: option 'rows': must be at most 9, not 10");
+    check_setting("rows=0", ":3: option 'rows': must be at least 1, not 0");
+    check_setting("kind=s",
+                  ":4: option 'kind': must be one of p, q, r, not s");
+    check_setting("on-off=1",
+                  ":5: option 'on-off': must be true or false, not '1'");
+    check_setting("zero=nan",
+                  ":2: option 'zero': must be a number, not 'nan'");
+}
+
+/* ---- files ---------------------------------------------------------- */
+
+static void test_lookup(void **state)
+{
+    struct scenario *s;
+    char text[512], path[128];
+
+    (void)state;
+    /* the scenario's folder comes before the shipped data */
+    fixture_write("Qwen3.6-27B.json", "{}");
+    fixture_write("part.lua", "return {rows = 33, name = ...}");
+    fixture_write("tau-airline-sequences.csv", "tokens\n5\n6\n");
+    snprintf(text, sizeof text,
+             "local p = require 'part' assert(p == require('part'))\n"
+             "return {cases = {{name = p.name .. p.rows, batch = "
+             "batch.sequences{file = 'tau-airline-sequences'}, "
+             "model = 'Qwen3.6-27B'}, {name = 'b', model = "
+             "'%s/Qwen3.6-27B', batch = batch.lengths{1}}}}", fixture_dir);
+    s = fixture_good(text);
+    snprintf(path, sizeof path, "%s/Qwen3.6-27B.json", fixture_dir);
+    assert_string_equal(s->kase[0].model_path, path);
+    assert_string_equal(s->kase[0].name, "part33");
+    assert_int_equal(s->kase[0].batch.tokens, 11);
+    assert_string_equal(s->kase[1].model_path, path);
+    scenario_free(s);
+}
+
+/* Unsafe opens all libraries; else these are not there. */
+static void test_unsafe(void **state)
+{
+    struct scenario_limits l = {.unsafe = true};
+    struct scenario *s;
+    struct err e;
+
+    (void)state;
+    fixture_write("s.lua", "assert(io and os and debug and package and "
+                  "require 'string' == string) " MINIMAL);
+    assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", NULL, 0, &l,
+                                   &s, &e), ERR_OK);
+    scenario_free(s);
+    scenario_free(fixture_good("assert(not (io or os or debug or package or "
+                               "coroutine or collectgarbage or dofile or "
+                               "loadfile or string.dump)) " MINIMAL));
+}
+
+/* What Lua would do at random, or by hash seed, is always the same. */
+static void test_repeatable(void **state)
+{
+    (void)state;
+    scenario_free(fixture_good(
+        "local t, s = {}, '' for i = 1, 99 do t['k' .. i] = i end "
+        "t[3], t[1], t[2.5] = 'c', 'a', 'b' "
+        "for k, v in pairs(t) do s = s .. k .. ' ' end "
+        "assert(s:sub(1, 20) == '1 2.5 3 k1 k10 k11 k', s) "
+        "for k in pairs(t) do t[k] = nil end assert(next(t) == nil) "
+        "assert(math.random(1000) == 962) "
+        "assert(not pcall(math.randomseed)) math.randomseed(7) "
+        "local r = math.random(1 << 40) math.randomseed(7) "
+        "assert(math.random(1 << 40) == r) "
+        "local c = cross{{'a', {1, 2}}, {'b', {'x', 'y'}}} "
+        "assert(#c == 4 and c[2].a == 1 and c[2].b == 'y') " MINIMAL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_every_key),
+        cmocka_unit_test(test_routing),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_lookup),
+        cmocka_unit_test(test_unsafe),
+        cmocka_unit_test(test_repeatable),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
