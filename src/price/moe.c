@@ -188,7 +188,7 @@ int64_t moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
                       int64_t term[CAT_COUNT])
 {
     int64_t local = num_smul(num_max(0, rows - routed), m->shared);
-    int64_t most = -1, shared, dispatch;
+    int64_t most = -1, shared, dispatch, rest;
     const struct moe_peak *at = NULL;
     int i;
 
@@ -206,7 +206,7 @@ int64_t moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
     term[CAT_MOE_DISPATCH] = num_sadd(term[CAT_MOE_DISPATCH], dispatch);
     term[CAT_SHARED_EXPERT] = num_sadd(term[CAT_SHARED_EXPERT],
                                        num_sadd(shared, local));
-    term[CAT_MOE_EXPERTS] = num_sadd(term[CAT_MOE_EXPERTS],
-                                     most - dispatch - shared);
+    rest = most == INT64_MAX ? most : most - dispatch - shared;
+    term[CAT_MOE_EXPERTS] = num_sadd(term[CAT_MOE_EXPERTS], rest);
     return num_sadd(local, most);
 }

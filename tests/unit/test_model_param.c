@@ -226,6 +226,29 @@ static void test_dense_adapters(void **state)
     model_free(&m);
 }
 
+/* Layers ascending, what lies outside last; a tensor counts by its bytes.
+** Figures of pricing.md 12, row 54, where the 10 shared by two layers count
+** at the higher one and the 4 of the last layer are f32. */
+static void test_adapter_sums(void **state)
+{
+    struct model m = {.layers = 4};
+    struct param p[] = {
+        {.layer = 0, .role = PARAM_LORA_A, .bytes = 3 * 2},
+        {.layer = 1, .role = PARAM_LORA_A, .bytes = 5 * 2},
+        {.layer = 2, .role = PARAM_BASE, .bytes = 1000},
+        {.layer = 3, .role = PARAM_LORA_A, .bytes = 10 * 2},
+        {.layer = 3, .role = PARAM_LORA_B, .bytes = 4 * 4},
+        {.layer = -1, .role = PARAM_LORA_B, .bytes = 6 * 2},
+    };
+    struct param_list l = {p, 6};
+    int64_t out[5], want[5] = {6, 10, 0, 36, 12};
+
+    (void)state;
+    param_adapter_bytes(&m, &l, out);
+    assert_memory_equal(out, want, sizeof want);
+    assert_int_equal(param_base_bytes(&l), 1000);
+}
+
 static void check_refused(const struct model *m, int64_t ep, int64_t r,
                           const char *key)
 {
@@ -265,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_packed_checkpoints),
         cmocka_unit_test(test_dense_adapters),
+        cmocka_unit_test(test_adapter_sums),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,12 +232,45 @@ static void test_bound_is_below(void **state)
     }
 }
 
+/* The largest facts that are let in, on the largest model: bytes beyond 64
+** bits are an error that names the rows, never a smaller number. */
+static void test_too_big(void **state)
+{
+    struct model huge = model[0];
+    int64_t rows[2] = {PRICE_MAX_ROWS, 1}, kept[2] = {0, 0};
+    struct price_group g = {.grad = true, .slot = "policy",
+                            .attention_rows = rows, .gdn_rows = rows,
+                            .routed_rows = -1, .attention_retained = kept};
+    struct price_facts f = help_facts(&huge, &g, 1, 2, 2);
+    struct estimate *est;
+    struct err e;
+    int i;
+
+    (void)state;
+    est = help_price(&f, true, PRICE_AS_IS);    /* this still fits */
+    assert_true(est->raw > ((int64_t)1 << 54));
+    huge.hidden = huge.expert_ffn = MODEL_MAX_WIDTH;
+    huge.q_heads = huge.head_dim = 4096;
+    huge.experts = 65536;
+    huge.top_k = 1024;
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(price_busiest_rank(&f, est, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, "groups[0].attention_rows"));
+        assert_int_equal(price_per_rank(&f, est, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, "groups[0].attention_rows"));
+        g.routed_rows = PRICE_MAX_ROWS;
+        rows[0] = 1;
+    }
+    free(est);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_terms_add_up),
         cmocka_unit_test(test_more_rows_cost_more),
         cmocka_unit_test(test_bound_is_below),
+        cmocka_unit_test(test_too_big),
     };
     return cmocka_run_group_tests(tests, load, unload);
 }
