@@ -1,0 +1,253 @@
+# Running scenarios: the table, the files, failures and their exit codes.
+
++ two.lua
+| return {
+|   name = "two",
+|   about = "two prompts at EP1 and EP2",
+|   options = {
+|     len = {help = "tokens of each prompt", default = 2000, min = 1},
+|   },
+|   cases = function(opt)
+|     local list = {}
+|     for _, ep in ipairs{1, 2} do
+|       list[ep] = {
+|         name = "ep" .. ep, model = "Qwen3.6-35B-A3B", layers = 8,
+|         cp = 2, ep = ep, batch = batch.lengths{opt.len, opt.len},
+|         tolerance = {under = 0, over = 50},
+|       }
+|     end
+|     return list
+|   end,
+| }
+
+$ peakproof list two.lua
+> two: two prompts at EP1 and EP2
+> options (set them after --):
+>* *len=2000*default 2000*tokens of each prompt*
+> cases:
+>   ep1
+>   ep2
+
+$ peakproof list two.lua -- len=7 | sed -n 3p
+>* *len=7*default 2000*
+
+$ peakproof list --json two.lua >a; grep -c '"name": "ep' a
+> 2
+
+$ peakproof list | grep -c '^pr-accuracy  *3 cases'
+> 1
+
+$ peakproof list --json >a
+
+$ peakproof run two.lua
+>* case *wave *peak GB  estimator *raw GB *error admitted GB *error
+>* two/ep1     0 cold *  busiest-rank *%*%
+>* two/ep1     0 cold *  per-rank *%*%
+>* two/ep2     0 cold *  busiest-rank *%*%
+>* two/ep2     0 cold *  per-rank *%*%
+
+$ ls out
+> cases.csv
+> checks.csv
+> device.csv
+> inventory.csv
+> losses.csv
+> peaks.csv
+> records.csv
+> run.json
+> timings.csv
+
+$ head -n 1 out/records.csv
+> device,scenario,case,wave,temperature,rank,source,term,bytes,status,note
+
+# The same bytes again, by any number of workers, and as JSON.
+
+$ mv out first; peakproof run -j 2 --out second two.lua >table
+$ for f in records peaks cases checks inventory; do cmp first/$f.csv second/$f.csv; done
+$ peakproof run --json --out third two.lua >run.json; head -n 5 run.json
+> {
+>   "format": 1,
+>   "device": "dry",
+>   "folder": "third",
+>   "kept": 0,
+$ cmp first/records.csv third/records.csv
+
+# A selection of cases.
+
+$ peakproof run --out o --only 'two/*2' two.lua | cut -c 1-7
+> case   
+> two/ep2
+> two/ep2
+$ peakproof run --only 'ep[2]' --out o two.lua | wc -l
+> 3
+$ peakproof run --only 'ep3' --out none two.lua
+! peakproof: run: --only: none of 2 cases matches 'ep3' (peakproof list names them)
+= 2
+$ ls none
+! ls: cannot access 'none': No such file or directory
+= 2
+
+# A shipped scenario is found by its name alone.
+
+$ peakproof run --out pr --only real-40 pr-accuracy.lua >table; grep -c ',per-rank,raw,25818107903,' pr/records.csv
+> 2
+
+# Settings.
+
+$ peakproof run --out o two.lua -- len=500 >table
+$ peakproof run --out o two.lua -- ln=500
+! peakproof: two.lua: unknown option 'ln' (did you mean 'len'?)
+= 2
+$ peakproof run --out o two.lua -- len=x
+!* peakproof: two.lua:*len*
+= 2
+$ peakproof run --out o two.lua -- len
+! peakproof: run: 'len' after -- must be name=value
+= 2
+
+# Wrong options.
+
+$ peakproof run --device tpu9 two.lua
+! peakproof: run: --device: unknown value 'tpu9' (one of dry, cpu, cuda)
+= 2
+$ peakproof run
+! peakproof: run: needs a SCENARIO.lua (see peakproof run --help)
+= 2
+$ peakproof run -j 0 two.lua
+! peakproof: run: --jobs: '0' is not a whole number from 1 to 256
+= 2
+$ peakproof run --device gpu two.lua
+! peakproof: run: --device: unknown value 'gpu' (did you mean 'cpu'?)
+= 2
+$ peakproof run --out
+! peakproof: run: option --out needs a value (--out DIR)
+= 2
+$ peakproof run --out a --out b two.lua
+! peakproof: run: --out given twice
+= 2
+$ peakproof run two.lua two.lua
+! peakproof: two.lua: scenario 'two' is already there from two.lua
+= 2
+
+# Exit 1: the folder cannot be written.
+
+$ : >file; peakproof run --out file/x two.lua
+! peakproof: cannot make folder file/x: Not a directory
+= 1
+
+# Exit 4: an estimate outside its case's tolerance.
+
+$ peakproof run --check --out o two.lua >table
+$ cut -d , -f 1-4 o/checks.csv
+> check,cases,seed,failed
+> mirror-executor,10000,20250601,0
+> lower-bound,10000,20250601,0
+> plan-coverage,2000,20250601,0
+> routing-sensitivity,9,0,0
+
++ tight.lua
+| return {
+|   name = "tight",
+|   cases = {{
+|     name = "a", model = "Qwen3.6-35B-A3B", layers = 8, cp = 2, ep = 2,
+|     batch = batch.lengths{2000, 2000}, tolerance = {under = 0, over = 0.01},
+|   }},
+| }
+$ peakproof run --check --out o tight.lua >table
+!* peakproof: check: tight/a: wave 0: busiest-rank is +* % of the peak off (allowed -0 to +0.01 %)
+!* peakproof: check: tight/a: wave 0: per-rank is +* % of the peak off (allowed -0 to +0.01 %)
+= 4
+
+# Exit 5: no such device here.
+
+$ peakproof run --device cuda --out none two.lua
+!* peakproof: device cuda: *
+= 5
+
+# Exit 6: out of memory in the workload. The case is a record, the later one
+# still runs, and its estimates stand beside it.
+
++ full.lua
+| local function case(name, bytes)
+|   return {
+|     name = name, model = "Qwen3.6-35B-A3B", layers = 8, cp = 2, ep = 2,
+|     waves = 2, batch = batch.lengths{2000, 2000}, device_bytes = bytes,
+|   }
+| end
+| return {name = "full", cases = {case("small", "9G"), case("large", "80G")}}
+$ peakproof run --out o full.lua | cut -c 1-45
+>* case *
+>* full/small *0 cold *oom *
+>* full/small *0 cold *oom *
+>* full/small *1 warm *skipped *
+>* full/small *1 warm *skipped *
+>* full/large *0 cold *
+>...
+!* peakproof: full/small: rank 0: out of device memory: *
+$ peakproof run --out o full.lua >table
+!* peakproof: full/small: rank 0: out of device memory: *
+= 6
+$ sed -n 's/.*,\(oom\|ok\),.*/\1/p' o/cases.csv
+> oom
+> ok
+
+# A worker that is killed makes a failed case; the run goes on.
+
++ kill.lua
+| local calls = 0
+| estimator{
+|   name = "killer",
+|   price = function(facts)
+|     if facts.parallel.ep == 1 then os.execute("kill -9 $PPID") end
+|     return {raw = 1}
+|   end,
+| }
+$ peakproof run --unsafe -j 2 --out o --estimator kill.lua two.lua >table
+! peakproof: two/ep1: worker was ended by signal 9 (Killed)
+= 1
+$ cut -d , -f 2,3 o/cases.csv; sed -n 's/.*,\(error\|ok\),.*/\1/p' o/cases.csv
+> scenario,case
+> two,ep1
+> two,ep2
+> error
+> ok
+$ peakproof run --out o --estimator kill.lua two.lua >table
+!* peakproof: two/ep1: *os*
+!...
+= 3
+
+# Exit 130: interrupted. Finished cases are kept, and --resume goes on to the
+# same bytes.
+
++ stop.lua
+| estimator{
+|   name = "stopper",
+|   price = function(facts)
+|     if facts.parallel.ep == 2 then
+|       if os.execute("[ -e go ]") then return {raw = 1} end
+|       os.execute("(sleep 0.2; kill -INT $PPID) >/dev/null 2>&1 &")
+|       while true do end
+|     end
+|     return {raw = 1}
+|   end,
+| }
+$ touch go; peakproof run --unsafe --out whole --estimator stop.lua two.lua >table; rm go
+$ peakproof run --unsafe --out part --estimator stop.lua two.lua >table
+! peakproof: interrupted (finished cases are kept; --resume goes on)
+= 130
+$ cut -d , -f 2,3 part/cases.csv
+> scenario,case
+> two,ep1
+$ peakproof run --resume --out part --estimator stop.lua tight.lua >table
+!* peakproof: part*
+= 2
+$ touch go; peakproof run --unsafe --resume --out part --estimator stop.lua two.lua >table
+$ for f in records peaks cases checks inventory; do cmp whole/$f.csv part/$f.csv; done
+
+# A folder that is not ours is not replaced.
+
+$ mkdir mine; echo hello >mine/records.csv; peakproof run --out mine two.lua
+!* peakproof: mine*
+= 2
+$ cat mine/records.csv
+> hello
