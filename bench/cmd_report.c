@@ -56,7 +56,7 @@ static int run(const struct args *a, struct err *e)
 {
     struct buf figures = BUF_INIT, written = BUF_INIT;
     struct report_options o = {
-        .dir = a->n_operand > 0 ? a->operand[0] : "reports",
+        .dir = a->n_operand > 0 ? a->operand[0] : "out",
         .format = format_of(args_text(a, "format")), .pictures = true
     };
     bool missing = false;
@@ -84,15 +84,15 @@ static const struct command_option options[] = {
 };
 
 static const char *const examples[] = {
-    "peakproof report", "peakproof report --format html reports", NULL
+    "peakproof report", "peakproof report --format html out/mine", NULL
 };
 
 const struct command cmd_report = {
     .name = "report",
     .synopsis = "[--format md|csv|json|html] [DIR]",
     .about = "tables and plots from the files of a run",
-    .text = "Reads the files that peakproof run wrote into DIR (default: "
-            "reports) and writes there: accuracy, the dry device's errors "
+    .text = "Reads the files that peakproof run wrote into DIR (default: out) "
+            "and writes there: accuracy, the dry device's errors "
             "beside the published ones, the same bytes for the same records; "
             "cpu and device, for cases that computed; timing; and each plot "
             "as .dat and .gp, with .svg and .png where gnuplot is "

@@ -1,0 +1,20 @@
+#!/bin/sh
+# usage: make-report.sh BUILD RECORDS REPORTS
+# Runs the accuracy scenarios on the dry device into RECORDS, writes the
+# report there, and copies what is worth keeping to REPORTS.
+set -e
+program=$1/peakproof records=$2 reports=$3
+scenarios='pr-accuracy pr-accuracy-ep1 routing random real-waves full-stack
+    fallbacks'
+list=
+for s in $scenarios; do list="$list lua/scenarios/$s.lua"; done
+
+# shellcheck disable=SC2086  # a list of files without blanks
+"$program" run --check -j 2 --out "$records" $list >"$records.txt"
+"$program" report "$records" >/dev/null
+mkdir -p "$reports"
+cp "$records"/*.md "$records"/*.gp "$records"/*.dat "$reports"
+for picture in "$records"/*.svg; do
+    [ ! -e "$picture" ] || cp "$picture" "$reports"
+done
+echo "report: $reports/accuracy.md, from the records in $records"

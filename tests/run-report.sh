@@ -1,0 +1,56 @@
+#!/bin/sh
+# usage: run-report.sh BUILD
+# Makes the report anew and compares it with the committed one: tables, .dat
+# and .gp by bytes, pictures by existence. Our own peaks of the published
+# cases are held to the byte (tests/golden/pr-accuracy-peaks.csv). A second
+# run, in one process, must give the same records. The last line is
+# "N passed, N failed".
+build=$1
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+passed=0 failed=0
+
+# same WHAT A B
+same() {
+    if cmp -s "$2" "$3"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $1:"
+        diff "$2" "$3" | head -n 20
+    fi
+}
+
+mkdir "$scratch/reports"
+sh tests/make-report.sh "$build" "$scratch/records" "$scratch/reports" || {
+    echo '0 passed, 1 failed'
+    exit 1
+}
+for f in accuracy.md errors.dat errors.gp tokens.dat tokens.gp \
+    composition.dat composition.gp; do
+    same "reports/$f (make report, and commit what changed)" \
+        "reports/$f" "$scratch/reports/$f"
+done
+for f in errors.svg tokens.svg composition.svg; do
+    if [ -s "reports/$f" ] && [ -s "$scratch/reports/$f" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED reports/$f: no picture"
+    fi
+done
+
+sed -n '1p; /^dry,pr-accuracy,/p' "$scratch/records/peaks.csv" \
+    >"$scratch/peaks.csv"
+same 'peaks of the published cases' tests/golden/pr-accuracy-peaks.csv \
+    "$scratch/peaks.csv"
+
+"$build/peakproof" run --out "$scratch/again" \
+    lua/scenarios/pr-accuracy.lua >"$scratch/table"
+for f in records peaks cases; do
+    sed -n '1p; /^dry,pr-accuracy,/p' "$scratch/records/$f.csv" \
+        >"$scratch/$f.csv"
+    same "$f.csv of a second run" "$scratch/$f.csv" "$scratch/again/$f.csv"
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
