@@ -4,44 +4,21 @@
 #include <string.h>
 
 #include "bench/command.h"
-#include "price/price.h"
+#include "bench/estimates.h"
+#include "bench/miss.h"
 #include "price/price_json.h"
 
-typedef int (*estimator)(const struct price_facts *f, struct estimate *out,
-                         struct err *e);
-
-static const estimator estimators[] = {price_busiest_rank, price_per_rank};
-#define N_ESTIMATORS (sizeof estimators / sizeof estimators[0])
-
-static int price_all(const struct price_facts *f, const char *path,
-                     struct estimate *est, struct err *e)
+/* What price prints for plain facts. */
+static int price_plain(const struct js *top, const char *models,
+                       json_t **out, struct err *e)
 {
-    size_t i;
+    struct price_facts f;
+    int rc = price_facts_from_json(top, models, &f, e);
 
-    for (i = 0; i < N_ESTIMATORS; i++) {
-        if (estimators[i](f, &est[i], e) == ERR_OK) continue;
-        return err_wrap(e, "%s", strcmp(path, "-") == 0 ? "standard input"
-                                                        : path);
-    }
-    return ERR_OK;
-}
-
-static int print(const struct price_facts *f, const char *path, struct err *e)
-{
-    struct estimate *est = calloc(N_ESTIMATORS, sizeof *est);
-    const struct estimate *list[N_ESTIMATORS];
-    json_t *v;
-    size_t i;
-    int rc;
-
-    if (est == NULL) return err_nomem(e);
-    for (i = 0; i < N_ESTIMATORS; i++) list[i] = &est[i];
-    rc = price_all(f, path, est, e);
-    if (rc == ERR_OK)
-        rc = price_estimates_to_json(list, (int64_t)N_ESTIMATORS, &v, e);
-    if (rc == ERR_OK) rc = out_json(v, e);
-    free(est);
-    return rc;
+    if (rc != ERR_OK) return rc;
+    rc = estimates_json(&f, out, e);
+    price_facts_free(&f);
+    return rc == ERR_OK ? rc : err_wrap(e, "%s", top->origin);
 }
 
 /* Facts that name a file of their own need no data folder, so its absence
@@ -60,15 +37,20 @@ static char *models_dir(void)
 
 static int run(const struct args *a, struct err *e)
 {
+    const char *path = a->operand[0];
     char *models = models_dir();
-    struct price_facts f;
-    int rc = price_facts_read(a->operand[0], models, &f, e);
+    json_t *v = NULL, *out = NULL;
+    struct js top;
+    int rc = js_load(path, 0, &v, e);
 
+    if (rc == ERR_OK) {
+        top = js_top(v, strcmp(path, "-") == 0 ? "standard input" : path);
+        rc = miss_is(&top) ? miss_replay(&top, models, &out, e)
+                           : price_plain(&top, models, &out, e);
+    }
+    json_decref(v);
     free(models);
-    if (rc != ERR_OK) return rc;
-    rc = print(&f, a->operand[0], e);
-    price_facts_free(&f);
-    return rc;
+    return rc == ERR_OK ? out_json(out, e) : rc;
 }
 
 static const char *const examples[] = {
@@ -98,7 +80,10 @@ const struct command cmd_price = {
         "null: the base model), attention_rows, gdn_rows, routed_rows, and "
         "for every rank the stages {local, q, k, q_len, k_len, q_full} or "
         "the bytes attention_retained. Only what may be null, and q_full, "
-        "may be left out. \"peakproof plan --facts\" prints such facts.",
+        "may be left out. \"peakproof plan --facts\" prints such facts.\n\n"
+        "A miss report (run --misses) is priced again and compared with what "
+        "it says; one that was changed or cut is refused with the first "
+        "difference.",
     .operand = "FACTS.json",
     .min_operands = 1,
     .max_operands = 1,

@@ -67,6 +67,7 @@ static int read_options(struct run *r, struct err *e)
     r->workers = 1;
     r->dir = args_has(a, "out") ? args_text(a, "out") : "out";
     rc = args_int(a, "jobs", 1, 256, &r->workers, e);
+    if (rc == ERR_OK) rc = args_double(a, "misses", 0, 1e6, &miss, e);
     r->x.miss_percent = miss;
     if (rc == ERR_OK) rc = device_find(r->x.device, &r->x.ops, e);
     return rc;
@@ -470,6 +471,9 @@ static const struct command_option options[] = {
      "case's tolerance", NULL, false},
     {"resume", 0, NULL, "keep the finished cases of an interrupted run and "
      "go on", NULL, false},
+    {"misses", 0, "PCT", "write DIR/misses/*.json for every wave with an "
+     "estimate more than PCT percent off; peakproof price prices it again",
+     NULL, false},
     {"unsafe", 0, NULL, "let scenarios use io and os", NULL, false},
     {NULL, 0, NULL, NULL, NULL, false}
 };
@@ -484,7 +488,7 @@ static const char *const examples[] = {
 const struct command cmd_run = {
     .name = "run",
     .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
-                "[--estimator FILE]... [--check] [--resume] "
+                "[--estimator FILE]... [--check] [--resume] [--misses PCT] "
                 "[--unsafe] [--json] SCENARIO.lua... [-- name=value...]",
     .about = "run scenarios: peaks and estimates of every case, into a folder",
     .text = "Runs every case of the scenarios: the step of each wave on each "

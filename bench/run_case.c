@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/miss.h"
 #include "bench/run.h"
 #include "model/param.h"
 
@@ -75,6 +76,22 @@ static int make_plan(struct run_work *w, struct err *e)
     return rc;
 }
 
+/* A recorded histogram must cover the case. */
+static int check_histogram(const struct scenario_case *c,
+                           const struct model *m, struct err *e)
+{
+    const struct routing *r = &c->routing;
+
+    if (r->kind != ROUTING_HISTOGRAM ||
+        (r->waves >= c->waves && r->layers >= m->layers &&
+         r->experts == m->experts)) return ERR_OK;
+    return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
+                   " waves, %" PRId64 " layers and %" PRId64 " experts (%"
+                   PRId64 ", %" PRId64 " and %" PRId64 " are needed)",
+                   r->waves, r->layers, r->experts, c->waves, m->layers,
+                   m->experts);
+}
+
 int run_case_check(const struct scenario_case *c, struct err *e)
 {
     struct param_list l;
@@ -84,6 +101,7 @@ int run_case_check(const struct scenario_case *c, struct err *e)
     if (rc != ERR_OK) return rc;
     rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
     if (rc == ERR_OK) param_list_free(&l);
+    if (rc == ERR_OK) rc = check_histogram(c, &m, e);
     model_free(&m);
     return rc;
 }
@@ -265,6 +283,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
     rc = run_all(&w, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);
     rc = run_show(&w, out, &e);
+    if (rc == ERR_OK) rc = miss_add(&w, out, &e);
     if (rc == ERR_OK) rc = render(&w, out, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);
     work_free(&w);

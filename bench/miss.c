@@ -1,0 +1,220 @@
+/* miss.c - see miss.h: the report as it is written */
+#include "bench/miss.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "bench/estimates.h"
+#include "price/price_json.h"
+
+/* ---- parts that replaying makes again ----------------------------------- */
+
+json_t *miss_layouts(const struct model *m)
+{
+    json_t *list = json_array();
+    int64_t i;
+
+    for (i = 0; i < m->layers; i++)
+        json_array_append_new(list, json_string(
+            model_input_layout(m, i) == LAYER_GDN ? "gdn" : "attention"));
+    return list;
+}
+
+int miss_estimates(const struct price_facts *f, json_t **out, struct err *e)
+{
+    json_t *v;
+    int rc = estimates_json(f, &v, e);
+
+    if (rc != ERR_OK) return rc;
+    *out = json_incref(json_object_get(v, "estimates"));
+    json_decref(v);
+    return ERR_OK;
+}
+
+int miss_fingerprint(const json_t *report, char out[20], struct err *e)
+{
+    json_t *rest = json_copy((json_t *)(uintptr_t)report);
+    uint64_t hash = 0xcbf29ce484222325u;
+    char *text, *p;
+
+    json_object_del(rest, "fingerprint");
+    text = json_dumps(rest, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    json_decref(rest);
+    if (text == NULL) return err_nomem(e);
+    for (p = text; *p != '\0'; p++)
+        hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+    free(text);
+    snprintf(out, 20, "%016" PRIx64, hash);
+    return ERR_OK;
+}
+
+/* ---- writing ------------------------------------------------------------ */
+
+static json_t *rank_json(const struct mem_peak *p)
+{
+    json_t *v = json_object(), *by = json_object();
+    int i;
+
+    for (i = 0; i < CAT_COUNT; i++)
+        json_object_set_new(by, category_name((enum category)i),
+                            json_integer(p->by[i]));
+    json_object_set_new(v, "allocated_bytes",
+                        json_integer((json_int_t)p->allocated));
+    json_object_set_new(v, "requested_bytes",
+                        json_integer((json_int_t)p->requested));
+    json_object_set_new(v, "reserved_bytes",
+                        json_integer((json_int_t)p->reserved));
+    json_object_set_new(v, "event", json_integer((json_int_t)p->event));
+    json_object_set_new(v, "phase", json_string(
+        mem_phase_name((enum mem_phase)p->tag.phase)));
+    json_object_set_new(v, "layer", json_integer(p->tag.layer));
+    json_object_set_new(v, "operator", p->tag.op ? json_string(p->tag.op)
+                                                 : json_null());
+    json_object_set_new(v, "categories", by);
+    return v;
+}
+
+static json_t *peak_json(const struct run_work *w, int64_t wave)
+{
+    json_t *v = json_object(), *ranks = json_array();
+    int64_t peak = run_peak(w, wave), i, at = -1;
+
+    for (i = 0; i < w->c->cp; i++) {
+        const struct mem_peak *p = &w->wave[wave].rank[i].peak;
+        if (at < 0 && (int64_t)p->allocated == peak) at = i;
+        json_array_append_new(ranks, rank_json(p));
+    }
+    json_object_set_new(v, "rank", json_integer(at));
+    json_object_set_new(v, "allocated_bytes", json_integer(peak));
+    json_object_set_new(v, "ranks", ranks);
+    return v;
+}
+
+/* Names of the estimators that are beyond the threshold; NULL: none. */
+static json_t *missed(const struct run_work *w, int64_t wave)
+{
+    const struct run_wave *v = &w->wave[wave];
+    int64_t peak = run_peak(w, wave), i;
+    json_t *list = json_array();
+
+    for (i = 0; peak > 0 && i < v->n_estimate; i++) {
+        double error = run_percent(v->estimate[i].raw, peak);
+        if (!v->estimate[i].supported) continue;
+        if (error > w->x->miss_percent || error < -w->x->miss_percent)
+            json_array_append_new(list, json_string(v->estimate[i].name));
+    }
+    if (json_array_size(list) > 0) return list;
+    json_decref(list);
+    return NULL;
+}
+
+/* A model that is not among the shipped ones goes into the facts whole. */
+static int embed_model(const struct run_work *w, struct price_facts *f,
+                       struct err *e)
+{
+    struct buf shipped = BUF_INIT, text = BUF_INIT;
+    bool ours;
+    int rc = ERR_OK;
+
+    buf_printf(&shipped, "%s/models/%s.json", w->x->data, w->model.name);
+    ours = strcmp(buf_text(&shipped), w->c->model_path) == 0;
+    if (shipped.failed) rc = err_nomem(e);
+    buf_free(&shipped);
+    if (rc != ERR_OK || ours) return rc;
+    rc = file_read(w->c->model_path, (size_t)16 << 20, &text, e);
+    if (rc == ERR_OK) {
+        free(f->model_ref);
+        f->model_ref = strdup(buf_text(&text));
+        if (f->model_ref == NULL) rc = err_nomem(e);
+    }
+    buf_free(&text);
+    return rc;
+}
+
+static int report_json(const struct run_work *w, int64_t wave,
+                       const json_t *names, json_t **out, struct err *e)
+{
+    struct price_facts f;
+    json_t *v = json_object(), *facts = NULL, *estimates = NULL, *head;
+    char mark[20];
+    int rc = run_facts(w, w->wave[wave].cold, &f, e);
+
+    if (rc == ERR_OK) {
+        rc = embed_model(w, &f, e);
+        if (rc == ERR_OK) rc = price_facts_to_json(&f, &facts, e);
+        if (rc == ERR_OK) rc = miss_estimates(&f, &estimates, e);
+        price_facts_free(&f);
+    }
+    head = json_pack("{s:s, s:s, s:s, s:I, s:f, s:O}", "device", w->x->device,
+                     "scenario", w->s->name, "case", w->c->name, "wave",
+                     (json_int_t)wave, "threshold_percent",
+                     w->x->miss_percent, "estimators", names);
+    json_object_set_new(v, "format", json_integer(1));
+    json_object_set_new(v, "miss", head);
+    json_object_set_new(v, "facts", facts);
+    json_object_set_new(v, "input_layouts", miss_layouts(&w->model));
+    json_object_set_new(v, "estimates", estimates);
+    json_object_set_new(v, "peak", peak_json(w, wave));
+    if (rc == ERR_OK) rc = miss_fingerprint(v, mark, e);
+    if (rc != ERR_OK) {
+        json_decref(v);
+        return rc;
+    }
+    json_object_set_new(v, "fingerprint", json_string(mark));
+    *out = v;
+    return ERR_OK;
+}
+
+/* "scenario.case.wave0.json"; what is no plain letter becomes %XX. */
+static void put_name(struct buf *b, const char *s)
+{
+    for (; *s != '\0'; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c < 128 && (isalnum(c) || strchr("-_.", c) != NULL))
+            buf_putc(b, *s);
+        else
+            buf_printf(b, "%%%02X", c);
+    }
+}
+
+static int add_file(const struct run_work *w, int64_t wave, const json_t *v,
+                    struct case_result *out, struct err *e)
+{
+    size_t n = (size_t)out->n_file + 1;
+    struct run_file *all = realloc(out->file, n * sizeof *all), *f;
+    struct buf name = BUF_INIT;
+
+    if (all == NULL) return err_nomem(e);
+    out->file = all;
+    f = &all[out->n_file++];
+    *f = (struct run_file){NULL, BUF_INIT};
+    put_name(&name, w->s->name);
+    buf_putc(&name, '.');
+    put_name(&name, w->c->name);
+    buf_printf(&name, ".wave%" PRId64 ".json", wave);
+    f->name = name.data;
+    js_put(&f->text, v);
+    return name.failed || f->text.failed ? err_nomem(e) : ERR_OK;
+}
+
+int miss_add(const struct run_work *w, struct case_result *out,
+             struct err *e)
+{
+    int64_t i;
+    int rc = ERR_OK;
+
+    if (w->x->miss_percent < 0 || w->wave == NULL) return ERR_OK;
+    for (i = 0; i < w->c->waves && rc == ERR_OK; i++) {
+        json_t *names = missed(w, i), *v = NULL;
+        if (names == NULL) continue;
+        rc = report_json(w, i, names, &v, e);
+        if (rc == ERR_OK) rc = add_file(w, i, v, out, e);
+        json_decref(v);
+        json_decref(names);
+    }
+    return rc;
+}

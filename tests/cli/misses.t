@@ -1,0 +1,51 @@
+# Miss reports: written for waves that are too far off, priced again to the
+# byte, refused when they were changed.
+
+$ peakproof run --misses 14.2 --out o --only real-40 pr-accuracy.lua >table; ls o/misses
+> pr-accuracy.real-40.wave0.json
+> pr-accuracy.real-40.wave1.json
+$ peakproof price o/misses/pr-accuracy.real-40.wave0.json >priced; sed -n '/"raw_bytes"/p' priced
+>       "raw_bytes": 25831390943,
+>       "raw_bytes": 25818107903,
+$ sed -n '/"facts"/,/^  },/p' o/misses/pr-accuracy.real-40.wave0.json | sed '1s/.*/{/; $s/.*/}/' | sed 's/^  //' >facts.json; peakproof price facts.json | cmp - priced
+
+# A second run without misses leaves none.
+
+$ peakproof run --misses 90 --out o --only real-40 pr-accuracy.lua >table; ls o/misses
+
+$ peakproof run --misses 0 --out o --only real-40 pr-accuracy.lua >table; mv o/misses/pr-accuracy.real-40.wave0.json m.json
+$ sed 's/"total": 253/"total": 254/' m.json >x.json; peakproof price x.json
+! peakproof: x.json: estimates[1].ranks[1].total: the report says 25456262399, its facts give 25356262399
+= 3
+$ sed 's/48194/48195/' m.json >x.json; peakproof price x.json
+!* peakproof: x.json: *
+= 3
+$ sed 's/"input_layouts": \["attention"/"input_layouts": ["gdn"/' m.json >x.json; peakproof price x.json
+! peakproof: x.json: input_layouts[0]: the report says "gdn", its facts give "attention"
+= 3
+$ sed 's/"allocated_bytes": 22605720064/"allocated_bytes": 22605720063/' m.json >x.json; peakproof price x.json
+! peakproof: x.json: peak.ranks[1].categories: sum to 22605720064, allocated_bytes is 22605720063
+= 3
+$ sed 's/"wave": 0/"wave": 1/' m.json >x.json; peakproof price x.json
+!* peakproof: x.json: fingerprint * does not fit (*): the report was changed
+= 3
+$ sed '$d' m.json >x.json; peakproof price x.json
+!* peakproof: x.json:*: not JSON: *
+= 3
+$ sed 's/"peak": /"peek": /' m.json >x.json; peakproof price x.json
+! peakproof: x.json: unknown key 'peek' (did you mean 'peak'?)
+= 3
+$ peakproof price - <m.json | cmp - priced
+$ peakproof run --misses -1 pr-accuracy.lua
+! peakproof: run: --misses: '-1' is not a number from 0 to 1e+06
+= 2
+
+# A config of one's own is in the report whole.
+
++ own.lua
+| return {name = "own", cases = {{
+|   name = "a", model = "mine.json", layers = 4, cp = 2, ep = 2,
+|   batch = batch.lengths{3000, 1000},
+| }}}
+$ cp $TOP/lua/models/Qwen3.6-35B-A3B.json mine.json; peakproof run --misses 0 --out o own.lua >table; rm mine.json; peakproof price o/misses/own.a.wave0.json | grep -c raw_bytes
+> 2
