@@ -94,6 +94,7 @@ static void keep_best(const struct gdn *g, struct chain_set *list, int *n,
 ** [first, first + n) of the list by parent. */
 struct candidate {
     int64_t first, n;
+    int64_t earliest;           /* its first segment, as index into legal */
     int64_t relief, length, locality, moved;
 };
 
@@ -106,7 +107,7 @@ static int compare_candidates(const void *x, const void *y)
     if (a->locality != b->locality) return a->locality < b->locality ? 1 : -1;
     if (a->moved != b->moved) return a->moved > b->moved ? 1 : -1;
     if (a->n != b->n) return a->n < b->n ? 1 : -1;
-    return (a->first > b->first) - (a->first < b->first);
+    return (a->earliest > b->earliest) - (a->earliest < b->earliest);
 }
 
 static void add_group(struct chain_search *s, const uint64_t *bits)
@@ -135,6 +136,7 @@ static void measure_candidate(const struct gdn *g, const int64_t *member,
 {
     int64_t i, r;
 
+    c->earliest = member[c->first];
     for (i = c->first; i < c->first + c->n; i++) {
         const struct segment *s = &g->batch->seg[g->legal[member[i]]];
         int64_t shard = 0, local = 0;

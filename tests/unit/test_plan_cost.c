@@ -261,6 +261,81 @@ static void scores_match_the_plain_scorer(void **state)
     free(n);
 }
 
+/* ---- constants ------------------------------------------------------------ */
+
+/* planner.md 4: exactly four numbers tell the profiles apart. */
+static void constants_of_the_profiles(void **state)
+{
+    struct plan_options o = {.cp = 2, .ep = 1, .tp = 1, .owned_ms = -1,
+                             .profile = PLAN_OLD};
+    struct plan_config old, new;
+    struct attention_config *a = &old.attention, *b = &new.attention;
+
+    (void)state;
+    plan_configure(&moe35, &o, &old);
+    o.profile = PLAN_NEW;
+    plan_configure(&moe35, &o, &new);
+    assert_true(a->fetch == 0.000287151 && a->reduce == 0.000287151);
+    assert_true(b->fetch == 0.00003 && b->reduce == 0.00003);
+    assert_true(a->host == 0 && b->host == 1.2);
+    assert_true(a->owned == 0 && b->owned > 0);
+    assert_true(a->stage == 0.287151 && a->comm == 0.143576);
+    assert_true(a->range == 0.11486 && a->merge == 0.00011486);
+    assert_true(a->forward.local == 4.5944e-8);
+    assert_true(a->forward.remote == 4.8816e-8);
+    assert_true(a->backward.local == 1.37832e-7);
+    assert_true(a->backward.remote == 1.49318e-7);
+    assert_true(a->floor_rows == 4096 && a->floor_pairs == 4e6);
+    assert_true(a->underfill == 0.287151 && a->probe_gain == 1.0);
+    assert_true(a->block == 128 && a->chunk == 512);
+    assert_true(a->budget_base == 128 && a->budget_per_rank == 16);
+    a->fetch = b->fetch;
+    a->reduce = b->reduce;
+    a->host = b->host;
+    a->owned = b->owned;
+    a->start_by_rows = b->start_by_rows;
+    a->adjacent = b->adjacent;
+    assert_memory_equal(&a->block, &b->block, 4 * sizeof a->block);
+    assert_true(a->stage == b->stage && a->comm == b->comm &&
+                a->range == b->range && a->merge == b->merge &&
+                a->underfill == b->underfill &&
+                a->forward.remote == b->forward.remote);
+}
+
+/* planner.md 7.3, at the sizes the rates were measured at. */
+static void constants_of_the_delta_net(void **state)
+{
+    struct plan_options o = {.cp = 2, .ep = 1, .tp = 1, .owned_ms = -1,
+                             .profile = PLAN_OLD};
+    struct plan_config old, new;
+    struct gdn_config *a = &old.gdn, *b = &new.gdn;
+    struct model m = moe35;
+
+    (void)state;
+    plan_configure(&m, &o, &old);
+    o.profile = PLAN_NEW;
+    plan_configure(&m, &o, &new);
+    assert_true(a->gate == 4 && b->gate == 2);
+    assert_true(a->local_rate == 1500 && a->chain_rate == 1400);
+    assert_true(a->local_launch == 0.2 && a->chain_launch == 0.2);
+    assert_true(b->local_launch == 2.2 && b->chain_launch == 2.2);
+    assert_true(a->segment_launch == 0.005 && a->scan == 2 && b->scan == 2.8);
+    assert_near(a->summary, 4194304 * 8 / 80e6, 1e-12);
+    assert_true(b->summary == 0 && a->summary_rate == 320);
+    assert_true(a->scan_rate == 15 && b->scan_rate == 3.5);
+    assert_near(a->parent_state, 2146304 / 458.5e6, 1e-6);
+    assert_true(a->dense_rate == 0);
+    assert_near(b->dense_rate, 771.8, 0.1);
+    m.hidden = 2560;
+    plan_configure(&m, &o, &new);
+    assert_near(b->dense_rate, 617.5, 0.1);
+    m.hidden = 5120;
+    m.v_heads = 48;
+    plan_configure(&m, &o, &new);
+    assert_near(b->dense_rate, 224.5, 0.1);
+    assert_near(b->local_rate, 1500 * pow(2.0 / 3, 0.75), 1e-9);
+}
+
 /* ---- GDN --------------------------------------------------------------------- */
 
 /* Scores of nothing chained and of set, for an attention layout that cuts
@@ -428,6 +503,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_match_the_plain_scorer),
+        cmocka_unit_test(constants_of_the_profiles),
+        cmocka_unit_test(constants_of_the_delta_net),
         cmocka_unit_test(the_short_sequence),
         cmocka_unit_test(the_dense_pair),
         cmocka_unit_test(four_ranks),

@@ -170,12 +170,28 @@ static bool visible(const struct batch *b, int64_t q, int64_t k)
 
 static uint8_t pairs[MAX_TOKENS][MAX_TOKENS];
 
+/* Two groups one after the other, [a, b) and [b, c) of v, never see the same
+** keys: they would be one. */
+static void check_apart(const struct slice *v, int64_t a, int64_t b,
+                        int64_t c)
+{
+    int64_t i;
+    bool same = c - b == b - a;
+
+    for (i = a; same && i < b; i++) {
+        const struct slice *x = &v[i], *y = &v[b + i - a];
+        same = x->k == y->k && x->causal == y->causal &&
+               (x->causal || x->n_k == y->n_k);
+    }
+    CHECK(!same);
+}
+
 /* Groups of slices as plan.h promises them, each pair marked. */
 static void check_slices(const struct stage *s, const struct rows *q,
                          const struct rows *k)
 {
     bool used[MAX_TOKENS] = {false};
-    int64_t i, x, y, row = 0;
+    int64_t i, x, y, row = 0, before = -1, j;
 
     for (i = 0; i < s->n_slice; i++) {
         const struct slice *v = &s->slice[i], *u = v - 1;
@@ -189,6 +205,9 @@ static void check_slices(const struct stage *s, const struct rows *q,
         } else {
             CHECK(v->q == row);
             row += v->n_q;
+            for (j = i + 1; j < s->n_slice && s->slice[j].q == v->q;) j++;
+            if (before >= 0) check_apart(s->slice, before, i, j);
+            before = i;
         }
         for (x = 0; x < v->n_q; x++)
             for (y = 0; y < v->n_k; y++) {
