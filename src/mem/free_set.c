@@ -153,6 +153,14 @@ struct mem_block *free_set_fit(const struct free_set *s, uint64_t size)
     return lower_bound(s, size, 0);
 }
 
+struct mem_block *free_set_find(const struct free_set *s, uint64_t size,
+                                uint64_t addr)
+{
+    struct mem_block *b = lower_bound(s, size, addr);
+
+    return b != NULL && b->size == size && b->addr == addr ? b : NULL;
+}
+
 struct mem_block *free_set_next(const struct free_set *s,
                                 const struct mem_block *b)
 {

@@ -27,7 +27,11 @@ void free_set_remove(struct free_set *s, struct mem_block *b);
 /* The first block of at least size bytes, the lowest address among equals;
 ** NULL: none. */
 struct mem_block *free_set_fit(const struct free_set *s, uint64_t size);
-/* The block after b (before b), which must be in the set; NULL: none. */
+/* The block of this size and address; NULL: not in the set. */
+struct mem_block *free_set_find(const struct free_set *s, uint64_t size,
+                                uint64_t addr);
+/* The block after b (before b), by b's size and address: b itself need not be
+** in the set. NULL: none. */
 struct mem_block *free_set_next(const struct free_set *s,
                                 const struct mem_block *b);
 struct mem_block *free_set_previous(const struct free_set *s,

@@ -70,8 +70,6 @@ int mem_new(const struct mem_config *c, struct mem_source src,
     if (m == NULL) return err_nomem(e);
     m->config = *c;
     set_defaults(&m->config);
-    for (int i = 0; i < 16; i++)
-        if (c->roundup_divisions[i] > 1) m->any_divisions = true;
     m->source = src;
     mem_mark_peak(m);
     *out = m;
@@ -100,30 +98,24 @@ void mem_free_all(struct mem *m)
 
 /* ---- sizes -------------------------------------------------------------- */
 
+/* to is a power of two. */
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
-    return (n + to - 1) / to * to;
+    return (n + to - 1) & ~(to - 1);
 }
 
-/* roundup_power2_divisions (A.10): one setting for each power of two. */
-static uint64_t divisions_of(const struct mem *m, uint64_t n)
+/* A.2; roundup_power2_divisions (A.10) has a setting for each power of two. */
+uint64_t mem_round(const struct mem_config *c, uint64_t n)
 {
-    int slot = 63 - __builtin_clzll(n) - 20;
+    int log2;
+    uint64_t d;
 
-    return m->config.roundup_divisions[slot < 0 ? 0 : slot > 15 ? 15 : slot];
-}
-
-/* A.2 */
-static uint64_t round_request(const struct mem *m, uint64_t n)
-{
     if (n < MIN_BLOCK) return MIN_BLOCK;
-    if (m->any_divisions) {
-        uint64_t d = divisions_of(m, n);
-        uint64_t floor = UINT64_C(1) << (63 - __builtin_clzll(n));
-
-        /* the step floor / d is then a multiple of 512 */
-        if (d > 1 && n > MIN_BLOCK * d) return round_up(n, floor / d);
-    }
+    log2 = 63 - __builtin_clzll(n);
+    d = c->roundup_divisions[log2 < 20 ? 0 : log2 > 35 ? 15 : log2 - 20];
+    /* the step 2^log2 / d is a multiple of 512 */
+    if (d > 1 && n > MIN_BLOCK * d)
+        return round_up(n, (UINT64_C(1) << log2) / d);
     return round_up(n, MIN_BLOCK);
 }
 
@@ -149,6 +141,18 @@ static void put_segment(struct mem *m, struct mem_block *b)
     mem_count_segment(m, b->pool, b->addr, b->size, true);
     m->source.put(m->source.ctx, b->addr, b->size);
     block_drop(&m->store, b);
+}
+
+bool mem_put_segment(struct mem *m, uint64_t addr, uint64_t bytes)
+{
+    for (int pool = POOL_SMALL; pool <= POOL_LARGE; pool++) {
+        struct mem_block *b = free_set_find(&m->pool[pool], bytes, addr);
+
+        if (b == NULL || block_is_split(b)) continue;
+        put_segment(m, b);
+        return true;
+    }
+    return false;
 }
 
 /* A.9: whole cached segments, the large pool's first. */
@@ -322,7 +326,7 @@ int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
         return out_of_memory(m, bytes, &tag, "no request may reach 1 EiB", e);
     if (!block_reserve(&m->store, 2) || !mem_trace_reserve(m))
         return err_nomem(e);
-    size = round_request(m, bytes);
+    size = mem_round(&m->config, bytes);
     b = take_cached(m, size);
     if (b == NULL) {
         rc = take_new(m, bytes, size, &tag, &b, e);

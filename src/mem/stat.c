@@ -53,7 +53,8 @@ static uint64_t fingerprint(uint64_t h, const struct mem_block *b,
     return h * 0x9e3779b185ebca87u;
 }
 
-void mem_count_alloc(struct mem *m, struct mem_block *b)
+/* True when the allocated bytes reached a new peak. */
+static bool count_live(struct mem *m, const struct mem_block *b)
 {
     uint64_t requested = b->u.live.requested;
 
@@ -62,7 +63,12 @@ void mem_count_alloc(struct mem *m, struct mem_block *b)
     (void)stat_add(m, MEM_REQUESTED_BYTES, b->pool, requested);
     if (b->size >= m->config.max_split_bytes)
         (void)stat_add(m, MEM_OVERSIZE_ALLOCATION, b->pool, 1);
-    if (stat_add(m, MEM_ALLOCATED_BYTES, b->pool, b->size)) {
+    return stat_add(m, MEM_ALLOCATED_BYTES, b->pool, b->size);
+}
+
+void mem_count_alloc(struct mem *m, struct mem_block *b)
+{
+    if (count_live(m, b)) {
         m->highest.open = true;
         m->highest.event = m->events;
         m->highest.tag = (struct mem_tag){b->category, b->phase, b->layer,
@@ -71,6 +77,11 @@ void mem_count_alloc(struct mem *m, struct mem_block *b)
     m->fingerprint = fingerprint(m->fingerprint, b, 0);
     if (m->trace != NULL) mem_trace_alloc(m, b);
     m->events++;
+}
+
+void mem_count_adopted(struct mem *m, const struct mem_block *b)
+{
+    (void)count_live(m, b);
 }
 
 void mem_count_free(struct mem *m, const struct mem_block *b)

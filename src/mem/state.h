@@ -44,18 +44,34 @@ struct mem {
     uint64_t n_segment_trace, segment_trace_cap;
 
     struct mem_config config;   /* defaults filled in */
-    bool any_divisions;         /* a roundup_divisions above 1 */
     struct mem_source source;
 };
+
+/* mem.c: a request's rounded bytes; n < 1 EiB. */
+uint64_t mem_round(const struct mem_config *c, uint64_t n);
 
 /* stat.c: counts what has just happened. count_alloc and count_free also
 ** note the event in the trace. */
 void mem_count_alloc(struct mem *m, struct mem_block *b);
 void mem_count_free(struct mem *m, const struct mem_block *b);
+/* A block that was there before the first event: no event, no peak's tag. */
+void mem_count_adopted(struct mem *m, const struct mem_block *b);
 void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
                        bool is_free);
 /* The free blocks beside others: n more of them, bytes more in them. */
 void mem_count_split(struct mem *m, int pool, int64_t n, int64_t bytes);
+
+/* adopt.c, for replays of recorded traces. Takes over a segment that the
+** source did not give, tiled by n blocks in use (by ascending
+** address) and what is free between them; blocks receives the n. A mark
+** must follow before peaks are read. False: no host memory, and nothing has
+** changed. */
+struct adopted { uint64_t addr, size, requested; };
+bool mem_adopt(struct mem *m, uint64_t addr, uint64_t bytes, bool small,
+               const struct adopted *use, int64_t n,
+               struct mem_block **blocks);
+/* Gives back the cached segment at addr; false when it is not one. */
+bool mem_put_segment(struct mem *m, uint64_t addr, uint64_t bytes);
 
 /* trace.c: after true, one more allocation (with its segment) and the
 ** release of everything that is live can be noted. */

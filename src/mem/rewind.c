@@ -1,0 +1,298 @@
+/*
+** rewind.c - see rewind.h.
+**
+** A trace's events name requested bytes, not block sizes. Where a block's
+** size is not known from the end, the split rule gives it: a cached large
+** block is over 1 MiB, so a smaller gap behind a large block belongs to it
+** (allocator.md A.7).
+*/
+#include "mem/rewind.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "mem/addr_map.h"
+#include "mem/state.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+struct undo {
+    const struct snapshot_device *d;
+    const char *origin;
+    int64_t device;
+    struct rewind_frees frees;
+    struct addr_map at_block, at_segment;   /* to those that are there */
+    struct free_set order;  /* the segments there, by address: stand-ins of
+                               one size */
+    struct block_store store;
+    struct rewind r;        /* also those that are gone again */
+    int64_t cap_block, cap_segment;
+    struct err *e;
+};
+
+struct rewind_frees rewind_frees(const struct snapshot_device *d)
+{
+    struct rewind_frees f = {false, false};
+
+    for (int64_t i = 0; i < d->n_event; i++) {
+        if (d->event[i].action == SNAPSHOT_FREE_REQUESTED) f.requests = true;
+        if (d->event[i].action == SNAPSHOT_FREE_COMPLETED) f.completes = true;
+    }
+    return f;
+}
+
+static int contradiction(const struct undo *u, int64_t i, const char *what)
+{
+    return err_set(u->e, ERR_INPUT, "%s: device %" PRId64 ", event %" PRId64
+                   ": %s at 0x%" PRIx64 " does not fit what comes after it",
+                   u->origin, u->device, i, what, u->d->event[i].addr);
+}
+
+/* ---- what is there ------------------------------------------------------ */
+
+static int add_block(struct undo *u, struct snapshot_block b)
+{
+    if (u->r.n_block == u->cap_block) {
+        int64_t cap = u->cap_block > 0 ? 2 * u->cap_block : 256;
+        struct snapshot_block *p = realloc(u->r.block,
+                                           (size_t)cap * sizeof *p);
+
+        if (p == NULL) return err_nomem(u->e);
+        u->r.block = p;
+        u->cap_block = cap;
+    }
+    if (!addr_map_put(&u->at_block, b.addr, u->r.n_block))
+        return err_nomem(u->e);
+    u->r.block[u->r.n_block++] = b;
+    return ERR_OK;
+}
+
+/* Segments that are there at one time never overlap. */
+static bool overlaps(const struct undo *u, const struct snapshot_segment *s)
+{
+    struct mem_block probe = {.addr = s->addr, .size = 512};
+    const struct mem_block *after = free_set_next(&u->order, &probe);
+    const struct mem_block *before = free_set_previous(&u->order, &probe);
+
+    if (after != NULL && after->addr - s->addr < s->size) return true;
+    if (before == NULL) return false;
+    return s->addr - before->addr
+         < u->r.segment[addr_map_get(&u->at_segment, before->addr)].size;
+}
+
+static int add_segment(struct undo *u, struct snapshot_segment s)
+{
+    struct mem_block *b;
+
+    if (addr_map_get(&u->at_segment, s.addr) >= 0 || overlaps(u, &s))
+        return err_set(u->e, ERR_INPUT, "%s: device %" PRId64 ": segments "
+                       "overlap at 0x%" PRIx64, u->origin, u->device, s.addr);
+    if (u->r.n_segment == u->cap_segment) {
+        int64_t cap = u->cap_segment > 0 ? 2 * u->cap_segment : 64;
+        struct snapshot_segment *p = realloc(u->r.segment,
+                                             (size_t)cap * sizeof *p);
+
+        if (p == NULL) return err_nomem(u->e);
+        u->r.segment = p;
+        u->cap_segment = cap;
+    }
+    if (!block_reserve(&u->store, 1)
+        || !addr_map_put(&u->at_segment, s.addr, u->r.n_segment))
+        return err_nomem(u->e);
+    b = block_take(&u->store);
+    *b = (struct mem_block){.addr = s.addr, .size = 512};
+    free_set_insert(&u->order, b);
+    u->r.segment[u->r.n_segment++] = s;
+    return ERR_OK;
+}
+
+static void remove_segment(struct undo *u, uint64_t addr)
+{
+    struct mem_block *b = free_set_find(&u->order, 512, addr);
+
+    free_set_remove(&u->order, b);
+    block_drop(&u->store, b);
+    addr_map_remove(&u->at_segment, addr);
+}
+
+static int add_end(struct undo *u)
+{
+    int rc = ERR_OK;
+
+    for (int64_t i = 0; i < u->d->n_segment && rc == ERR_OK; i++)
+        rc = add_segment(u, u->d->segment[i]);
+    for (int64_t i = 0; i < u->d->n_block && rc == ERR_OK; i++)
+        rc = add_block(u, u->d->block[i]);
+    return rc;
+}
+
+/* ---- one event back ----------------------------------------------------- */
+
+static int undo_alloc(struct undo *u, int64_t i)
+{
+    uint64_t addr = u->d->event[i].addr;
+
+    if (addr_map_get(&u->at_block, addr) < 0)
+        return contradiction(u, i, "alloc");
+    addr_map_remove(&u->at_block, addr);
+    return ERR_OK;
+}
+
+static int undo_free(struct undo *u, int64_t i)
+{
+    const struct snapshot_event *x = &u->d->event[i];
+    int64_t at = addr_map_get(&u->at_block, x->addr);
+    bool last = x->action == SNAPSHOT_FREE_COMPLETED || !u->frees.completes;
+
+    if (last != (at < 0)) return contradiction(u, i, "free");
+    if (last)
+        return add_block(u, (struct snapshot_block){
+            x->addr, 0, x->bytes, u->frees.completes && u->frees.requests});
+    u->r.block[at].pending = false;
+    return ERR_OK;
+}
+
+static int undo_segment(struct undo *u, int64_t i)
+{
+    const struct snapshot_event *x = &u->d->event[i];
+    int64_t at = addr_map_get(&u->at_segment, x->addr);
+
+    if (x->action == SNAPSHOT_SEGMENT_FREE) {
+        return add_segment(u, (struct snapshot_segment){
+            x->addr, x->bytes, x->stream, x->bytes == 2 * MIB, 0, 0});
+    }
+    if (at < 0 || u->r.segment[at].size != x->bytes)
+        return contradiction(u, i, "segment_alloc");
+    remove_segment(u, x->addr);
+    return ERR_OK;
+}
+
+static int undo_event(struct undo *u, int64_t i)
+{
+    switch (u->d->event[i].action) {
+    case SNAPSHOT_ALLOC: return undo_alloc(u, i);
+    case SNAPSHOT_FREE_REQUESTED:
+    case SNAPSHOT_FREE_COMPLETED: return undo_free(u, i);
+    case SNAPSHOT_SEGMENT_ALLOC:
+    case SNAPSHOT_SEGMENT_FREE: return undo_segment(u, i);
+    default: return ERR_OK;
+    }
+}
+
+/* ---- the state that is left --------------------------------------------- */
+
+static int block_order(const void *a, const void *b)
+{
+    const struct snapshot_block *x = a, *y = b;
+
+    return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+static int segment_order(const void *a, const void *b)
+{
+    const struct snapshot_segment *x = a, *y = b;
+
+    return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+/* Drops what is gone and orders the rest. */
+static void keep_present(struct undo *u)
+{
+    struct rewind *r = &u->r;
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < r->n_block; i++)
+        if (addr_map_get(&u->at_block, r->block[i].addr) == i)
+            r->block[n++] = r->block[i];
+    r->n_block = n;
+    n = 0;
+    for (int64_t i = 0; i < r->n_segment; i++)
+        if (addr_map_get(&u->at_segment, r->segment[i].addr) == i)
+            r->segment[n++] = r->segment[i];
+    r->n_segment = n;
+    if (r->n_block > 0)
+        qsort(r->block, (size_t)r->n_block, sizeof *r->block, block_order);
+    if (r->n_segment > 0)
+        qsort(r->segment, (size_t)r->n_segment, sizeof *r->segment,
+              segment_order);
+}
+
+/* Sets a block's size, given the bytes up to the next one in use. */
+static bool set_size(struct snapshot_block *b, uint64_t gap, bool small,
+                     const struct mem_config *c)
+{
+    uint64_t size = mem_round(c, b->requested);
+
+    if (b->size != 0) return b->size <= gap;
+    if (size > gap) return false;
+    if (!small && (gap - size <= MIB || (c->max_split_bytes != 0
+                                         && size >= c->max_split_bytes)))
+        size = gap;
+    b->size = size;
+    return true;
+}
+
+static int misplaced(const struct undo *u, uint64_t addr)
+{
+    return err_set(u->e, ERR_INPUT, "%s: device %" PRId64 ": at the start of "
+                   "the trace the block at 0x%" PRIx64 " overlaps another or "
+                   "lies in no segment", u->origin, u->device, addr);
+}
+
+/* Gives each segment its blocks, and the blocks their sizes. */
+static int place(struct undo *u, const struct mem_config *c)
+{
+    struct rewind *r = &u->r;
+    int64_t at = 0;
+
+    for (int64_t i = 0; i < r->n_segment; i++) {
+        struct snapshot_segment *s = &r->segment[i];
+        uint64_t end = s->addr + s->size;
+
+        s->block = at;
+        for (; at < r->n_block && r->block[at].addr < end; at++) {
+            struct snapshot_block *b = &r->block[at];
+            uint64_t next = at + 1 < r->n_block && b[1].addr < end
+                          ? b[1].addr : end;
+
+            if (b->addr < s->addr
+                || !set_size(b, next - b->addr, s->small, c))
+                return misplaced(u, b->addr);
+        }
+        s->n_block = at - s->block;
+    }
+    return at < r->n_block ? misplaced(u, r->block[at].addr) : ERR_OK;
+}
+
+int rewind_device(const struct snapshot *s, int64_t device, const char *origin,
+                  struct rewind *out, struct err *e)
+{
+    struct undo u = {.d = &s->device[device], .origin = origin,
+                     .device = device, .e = e};
+    int rc;
+
+    u.frees = rewind_frees(u.d);
+    rc = add_end(&u);
+    for (int64_t i = u.d->n_event; i-- > 0 && rc == ERR_OK;)
+        rc = undo_event(&u, i);
+    if (rc == ERR_OK) {
+        keep_present(&u);
+        rc = place(&u, &s->config);
+    }
+    addr_map_free(&u.at_block);
+    addr_map_free(&u.at_segment);
+    block_store_free(&u.store);
+    if (rc != ERR_OK) {
+        rewind_free(&u.r);
+        return rc;
+    }
+    *out = u.r;
+    return ERR_OK;
+}
+
+void rewind_free(struct rewind *r)
+{
+    free(r->segment);
+    free(r->block);
+    *r = (struct rewind){0};
+}
