@@ -41,6 +41,7 @@ struct run {
                                its addresses may come again */
     struct replay_bytes now;
     struct replay *out;
+    struct err failure;     /* of an allocation; most are results */
     struct err *e;
 };
 
@@ -176,6 +177,7 @@ static int start(struct run *r)
     for (int64_t i = 0; i < r->start.n_segment && rc == ERR_OK; i++)
         rc = adopt(r, &r->start.segment[i], use, blocks);
     r->out->peak = r->now;
+    r->out->assumed_sizes = (uint64_t)r->start.assumed;
     r->made_up = first_made_up(r);
     free(use);
     free(blocks);
@@ -189,14 +191,14 @@ static int play_alloc(struct run *r, const struct snapshot_event *x)
     static const struct mem_tag tag = {CAT_OTHER, PHASE_NONE, -1, NULL};
     struct lane *l = &r->lane[x->stream];
     struct mem_block *b = NULL;
-    int rc = mem_alloc(l->m, x->bytes, tag, &b, r->e);
+    int rc = mem_alloc(l->m, x->bytes, tag, &b, &r->failure);
 
     if (l->expected) r->out->segment_mismatches++;
     l->expected = false;
     if (rc == ERR_OOM)
         r->out->ooms++;
     else if (rc != ERR_OK)
-        return rc;
+        return err_set(r->e, (enum err_code)rc, "%s", r->failure.text);
     else
         count_block(r, b);
     if (mem_addr(b) != x->addr) r->out->address_mismatches++;
@@ -323,7 +325,7 @@ static json_t *device_json(const struct replay *r)
         json_decref(final);
         return NULL;
     }
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}",
+    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
         "device", (json_int_t)r->device, "events", (json_int_t)r->events,
         "allocated_peak_bytes", (json_int_t)r->peak.allocated,
         "reserved_peak_bytes", (json_int_t)r->peak.reserved,
@@ -331,6 +333,7 @@ static json_t *device_json(const struct replay *r)
         "active_peak_bytes", (json_int_t)r->peak.active,
         "address_mismatches", (json_int_t)r->address_mismatches,
         "segment_mismatches", (json_int_t)r->segment_mismatches,
+        "assumed_sizes", (json_int_t)r->assumed_sizes,
         "ooms", (json_int_t)r->ooms, "final", final);
 }
 

@@ -30,6 +30,8 @@ struct replay {
                                        otherwise */
     uint64_t block_mismatches;      /* live at the end, but elsewhere or of
                                        another size */
+    uint64_t assumed_sizes;         /* blocks at the start whose unsplit slack
+                                       the file does not tell: taken as 0 */
     uint64_t ooms;                  /* allocations that c's limit refused */
 };
 

@@ -1,10 +1,12 @@
 /*
 ** rewind.c - see rewind.h.
 **
-** A trace's events name requested bytes, not block sizes. Where a block's
-** size is not known from the end, the split rule gives it: a cached large
-** block is over 1 MiB, so a smaller gap behind a large block belongs to it
-** (allocator.md A.7).
+** A trace's events name requested bytes, not block sizes. A block that is
+** still there at the end has its size in the file. Of others, the next block
+** placed behind one tells it, because that starts where the one ends. Else
+** the split rule (allocator.md A.7) does: a cached large block is over 1 MiB,
+** so a smaller gap behind a large block belongs to it. Behind a larger gap
+** the size is assumed to be the rounded one.
 */
 #include "mem/rewind.h"
 
@@ -22,8 +24,8 @@ struct undo {
     int64_t device;
     struct rewind_frees frees;
     struct addr_map at_block, at_segment;   /* to those that are there */
-    struct free_set order;  /* the segments there, by address: stand-ins of
-                               one size */
+    struct free_set segments, blocks;   /* those that are there, by address:
+                                           stand-ins of one size */
     struct block_store store;
     struct rewind r;        /* also those that are gone again */
     int64_t cap_block, cap_segment;
@@ -50,6 +52,42 @@ static int contradiction(const struct undo *u, int64_t i, const char *what)
 
 /* ---- what is there ------------------------------------------------------ */
 
+static bool order_add(struct undo *u, struct free_set *set, uint64_t addr)
+{
+    struct mem_block *b;
+
+    if (!block_reserve(&u->store, 1)) return false;
+    b = block_take(&u->store);
+    *b = (struct mem_block){.addr = addr, .size = 512};
+    free_set_insert(set, b);
+    return true;
+}
+
+static void order_remove(struct undo *u, struct free_set *set, uint64_t addr)
+{
+    struct mem_block *b = free_set_find(set, 512, addr);
+
+    free_set_remove(set, b);
+    block_drop(&u->store, b);
+}
+
+/* The address of the nearest before (after) addr; 0: none. */
+static uint64_t order_before(const struct free_set *set, uint64_t addr)
+{
+    struct mem_block probe = {.addr = addr, .size = 512};
+    const struct mem_block *b = free_set_previous(set, &probe);
+
+    return b != NULL ? b->addr : 0;
+}
+
+static uint64_t order_after(const struct free_set *set, uint64_t addr)
+{
+    struct mem_block probe = {.addr = addr, .size = 512};
+    const struct mem_block *b = free_set_next(set, &probe);
+
+    return b != NULL ? b->addr : 0;
+}
+
 static int add_block(struct undo *u, struct snapshot_block b)
 {
     if (u->r.n_block == u->cap_block) {
@@ -61,7 +99,8 @@ static int add_block(struct undo *u, struct snapshot_block b)
         u->r.block = p;
         u->cap_block = cap;
     }
-    if (!addr_map_put(&u->at_block, b.addr, u->r.n_block))
+    if (!addr_map_put(&u->at_block, b.addr, u->r.n_block)
+        || !order_add(u, &u->blocks, b.addr))
         return err_nomem(u->e);
     u->r.block[u->r.n_block++] = b;
     return ERR_OK;
@@ -70,20 +109,17 @@ static int add_block(struct undo *u, struct snapshot_block b)
 /* Segments that are there at one time never overlap. */
 static bool overlaps(const struct undo *u, const struct snapshot_segment *s)
 {
-    struct mem_block probe = {.addr = s->addr, .size = 512};
-    const struct mem_block *after = free_set_next(&u->order, &probe);
-    const struct mem_block *before = free_set_previous(&u->order, &probe);
+    uint64_t after = order_after(&u->segments, s->addr);
+    uint64_t before = order_before(&u->segments, s->addr);
 
-    if (after != NULL && after->addr - s->addr < s->size) return true;
-    if (before == NULL) return false;
-    return s->addr - before->addr
-         < u->r.segment[addr_map_get(&u->at_segment, before->addr)].size;
+    if (after != 0 && after - s->addr < s->size) return true;
+    if (before == 0) return false;
+    return s->addr - before
+         < u->r.segment[addr_map_get(&u->at_segment, before)].size;
 }
 
 static int add_segment(struct undo *u, struct snapshot_segment s)
 {
-    struct mem_block *b;
-
     if (addr_map_get(&u->at_segment, s.addr) >= 0 || overlaps(u, &s))
         return err_set(u->e, ERR_INPUT, "%s: device %" PRId64 ": segments "
                        "overlap at 0x%" PRIx64, u->origin, u->device, s.addr);
@@ -96,23 +132,11 @@ static int add_segment(struct undo *u, struct snapshot_segment s)
         u->r.segment = p;
         u->cap_segment = cap;
     }
-    if (!block_reserve(&u->store, 1)
-        || !addr_map_put(&u->at_segment, s.addr, u->r.n_segment))
+    if (!addr_map_put(&u->at_segment, s.addr, u->r.n_segment)
+        || !order_add(u, &u->segments, s.addr))
         return err_nomem(u->e);
-    b = block_take(&u->store);
-    *b = (struct mem_block){.addr = s.addr, .size = 512};
-    free_set_insert(&u->order, b);
     u->r.segment[u->r.n_segment++] = s;
     return ERR_OK;
-}
-
-static void remove_segment(struct undo *u, uint64_t addr)
-{
-    struct mem_block *b = free_set_find(&u->order, 512, addr);
-
-    free_set_remove(&u->order, b);
-    block_drop(&u->store, b);
-    addr_map_remove(&u->at_segment, addr);
 }
 
 static int add_end(struct undo *u)
@@ -128,13 +152,27 @@ static int add_end(struct undo *u)
 
 /* ---- one event back ----------------------------------------------------- */
 
+/* The block before a new one, in the same segment, ends where that starts. */
+static void learn_size(struct undo *u, uint64_t addr)
+{
+    uint64_t segment = order_before(&u->segments, addr + 1);
+    uint64_t before = order_before(&u->blocks, addr);
+    struct snapshot_block *b;
+
+    if (before == 0 || before < segment) return;
+    b = &u->r.block[addr_map_get(&u->at_block, before)];
+    if (b->size == 0) b->size = addr - before;
+}
+
 static int undo_alloc(struct undo *u, int64_t i)
 {
     uint64_t addr = u->d->event[i].addr;
 
     if (addr_map_get(&u->at_block, addr) < 0)
         return contradiction(u, i, "alloc");
+    learn_size(u, addr);
     addr_map_remove(&u->at_block, addr);
+    order_remove(u, &u->blocks, addr);
     return ERR_OK;
 }
 
@@ -163,7 +201,8 @@ static int undo_segment(struct undo *u, int64_t i)
     }
     if (at < 0 || u->r.segment[at].size != x->bytes)
         return contradiction(u, i, "segment_alloc");
-    remove_segment(u, x->addr);
+    addr_map_remove(&u->at_segment, x->addr);
+    order_remove(u, &u->segments, x->addr);
     return ERR_OK;
 }
 
@@ -218,16 +257,20 @@ static void keep_present(struct undo *u)
 }
 
 /* Sets a block's size, given the bytes up to the next one in use. */
-static bool set_size(struct snapshot_block *b, uint64_t gap, bool small,
-                     const struct mem_config *c)
+static bool set_size(struct undo *u, struct snapshot_block *b, uint64_t gap,
+                     bool small, const struct mem_config *c)
 {
     uint64_t size = mem_round(c, b->requested);
 
-    if (b->size != 0) return b->size <= gap;
+    if (b->size != 0) return b->size >= b->requested && b->size <= gap;
     if (size > gap) return false;
-    if (!small && (gap - size <= MIB || (c->max_split_bytes != 0
-                                         && size >= c->max_split_bytes)))
-        size = gap;
+    if (!small) {
+        if (gap - size <= MIB || (c->max_split_bytes != 0
+                                  && size >= c->max_split_bytes))
+            size = gap;
+        else
+            u->r.assumed++;
+    }
     b->size = size;
     return true;
 }
@@ -256,7 +299,7 @@ static int place(struct undo *u, const struct mem_config *c)
                           ? b[1].addr : end;
 
             if (b->addr < s->addr
-                || !set_size(b, next - b->addr, s->small, c))
+                || !set_size(u, b, next - b->addr, s->small, c))
                 return misplaced(u, b->addr);
         }
         s->n_block = at - s->block;

@@ -12,6 +12,7 @@ struct rewind {
     struct snapshot_segment *segment;
     struct snapshot_block *block;
     int64_t n_segment, n_block;
+    int64_t assumed;        /* blocks whose size is a guess: see rewind.c */
 };
 
 /* How a trace tells frees; a recorder can leave either out. */

@@ -147,8 +147,8 @@ static bool frames_grow(struct frames *f)
     return true;
 }
 
-/* "frames": one, whose name is the operator, file the phase and category,
-** line the layer. */
+/* "frames": one, whose name is the operator, file the phase, category and
+** layer, and line the layer once more. */
 static bool put_frames(struct writer *w, const struct mem_event *v)
 {
     uint32_t place = (uint32_t)(uint16_t)v->layer << 16
@@ -156,6 +156,7 @@ static bool put_frames(struct writer *w, const struct mem_event *v)
     const char *op = v->op != NULL ? v->op : "unnamed";
     struct frame_slot *s;
     char file[80];
+    int n;
 
     put_text(w, T_FRAMES);
     if (2 * (w->frames.n + 1) > w->frames.cap && !frames_grow(&w->frames))
@@ -165,9 +166,11 @@ static bool put_frames(struct writer *w, const struct mem_event *v)
         put_memo(w, s->memo - 1);
         return true;
     }
-    snprintf(file, sizeof file, "%s/%s",
-             mem_phase_name((enum mem_phase)v->phase),
-             category_name((enum category)v->category));
+    n = snprintf(file, sizeof file, "%s/%s",
+                 mem_phase_name((enum mem_phase)v->phase),
+                 category_name((enum category)v->category));
+    if (v->layer >= 0)
+        snprintf(file + n, sizeof file - (size_t)n, "/layer %d", v->layer);
     put_op(w, ']');
     put_op(w, '}');
     put_op(w, '(');

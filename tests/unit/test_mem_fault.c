@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "mem/mem.h"
+#include "mem/replay.h"
 
 enum { BLOCKS = 3000 };
 
@@ -91,10 +91,70 @@ static void test_every_allocation_fails_once(void **state)
     assert_true(n > 10);
 }
 
+/* ---- snapshots ---------------------------------------------------------- */
+
+static struct mem *traced_work(struct mem_dry_source *dry)
+{
+    struct mem_config c = {.trace = true};
+    struct mem_tag tag = {CAT_OTHER, PHASE_NONE, -1, "op"};
+    struct mem_block *b[300];
+    struct mem *m;
+    struct err e;
+
+    fault_set(0);
+    assert_int_equal(mem_new(&c, mem_dry_source(dry, 0), &m, &e), ERR_OK);
+    for (int i = 0; i < 300; i++) {
+        tag.layer = (int16_t)i;
+        assert_int_equal(mem_alloc(m, 1 + (uint64_t)i * 20000, tag, &b[i],
+                                   &e), ERR_OK);
+    }
+    for (int i = 0; i < 300; i += 2) mem_release(m, b[i]);
+    return m;
+}
+
+static int snapshot_run(const struct mem *m, size_t n)
+{
+    struct buf b = BUF_INIT;
+    struct snapshot s = {0};
+    struct replay r;
+    struct err e = {0};
+    int rc;
+
+    fault_set(n);
+    rc = snapshot_write(m, &b, &e);
+    if (rc == ERR_OK) rc = snapshot_read(b.data, b.len, "f", &s, &e);
+    if (rc == ERR_OK) {
+        rc = replay_device(&s, 0, "f", &s.config, &r, &e);
+        snapshot_free(&s);
+    }
+    buf_free(&b);
+    assert_int_equal(rc, e.code);
+    return rc;
+}
+
+static void test_snapshots(void **state)
+{
+    struct mem_dry_source dry;
+    struct mem *m = traced_work(&dry);
+    size_t n = 1;
+
+    (void)state;
+    assert_int_equal(snapshot_run(m, 0), ERR_OK);
+    for (;; n++) {
+        int rc = snapshot_run(m, n);
+
+        if (!fault_reached()) break;
+        assert_int_equal(rc, ERR_RUN);
+    }
+    assert_true(n > 40);
+    mem_free_all(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_allocation_fails_once),
+        cmocka_unit_test(test_snapshots),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

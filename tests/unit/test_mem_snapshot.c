@@ -1,0 +1,361 @@
+/*
+** test_mem_snapshot.c - snapshots that are not what they should be: every
+** complaint names its place; and no bytes whatever do harm.
+*/
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "mem/replay.h"
+
+/* ---- snapshots spelled as JSON ------------------------------------------ */
+
+static void put_le(struct buf *b, uint64_t v, int width)
+{
+    for (int i = 0; i < width; i++) buf_putc(b, (char)(v >> 8 * i & 0xff));
+}
+
+/* {"tuple": [..]} stands for a tuple. */
+static void put_json(struct buf *b, json_t *v)
+{
+    const char *key;
+    size_t i;
+    json_t *x;
+
+    if (json_is_object(v) && json_object_get(v, "tuple") != NULL) {
+        buf_putc(b, '(');
+        json_array_foreach(json_object_get(v, "tuple"), i, x) put_json(b, x);
+        buf_putc(b, 't');
+    } else if (json_is_object(v)) {
+        buf_puts(b, "}(");
+        json_object_foreach(v, key, x) {
+            buf_putc(b, 'X');
+            put_le(b, strlen(key), 4);
+            buf_puts(b, key);
+            put_json(b, x);
+        }
+        buf_putc(b, 'u');
+    } else if (json_is_array(v)) {
+        buf_puts(b, "](");
+        json_array_foreach(v, i, x) put_json(b, x);
+        buf_putc(b, 'e');
+    } else if (json_is_string(v)) {
+        buf_putc(b, 'X');
+        put_le(b, strlen(json_string_value(v)), 4);
+        buf_puts(b, json_string_value(v));
+    } else if (json_is_integer(v)) {
+        buf_put(b, "\x8a\x08", 2);
+        put_le(b, (uint64_t)json_integer_value(v), 8);
+    } else {
+        buf_putc(b, json_is_true(v) ? '\x88' : json_is_false(v) ? '\x89'
+                                                                : 'N');
+    }
+}
+
+/* text is JSON with ' for ". */
+static int read_text(const char *text, struct snapshot *s, struct err *e)
+{
+    struct buf b = BUF_INIT;
+    char *json = strdup(text);
+    json_t *v = NULL;
+    int rc;
+
+    for (char *p = json; *p != '\0'; p++)
+        if (*p == '\'') *p = '"';
+    if (js_parse(json, strlen(json), "test", &v, e) != ERR_OK) {
+        print_error("%s\n", e->text);
+        fail();
+    }
+    buf_put(&b, "\x80\x04", 2);
+    put_json(&b, v);
+    buf_putc(&b, '.');
+    rc = snapshot_read(b.data, b.len, "f", s, e);
+    json_decref(v);
+    buf_free(&b);
+    free(json);
+    return rc;
+}
+
+static void refused(const char *text, const char *want)
+{
+    struct snapshot s;
+    struct err e = {0};
+
+    assert_int_equal(read_text(text, &s, &e), ERR_INPUT);
+    if (strcmp(e.text, want) != 0) print_error("%s\n", e.text);
+    assert_string_equal(e.text, want);
+}
+
+/* Reads well; the replay of device 0 is refused. */
+static void contradicts(const char *text, const char *want)
+{
+    struct snapshot s;
+    struct replay r;
+    struct err e = {0};
+
+    if (read_text(text, &s, &e) != ERR_OK) print_error("%s\n", e.text);
+    assert_int_equal(e.code, 0);
+    assert_int_equal(replay_device(&s, 0, "f", &s.config, &r, &e), ERR_INPUT);
+    if (strcmp(e.text, want) != 0) print_error("%s\n", e.text);
+    assert_string_equal(e.text, want);
+    snapshot_free(&s);
+}
+
+#define TRACE(events) \
+    "{'segments': [], 'device_traces': [[" events "]]}"
+#define SEGMENT(members) \
+    "{'segments': [{'device': 0, 'address': 1048576, 'stream': 0, " \
+    "'total_size': 2097152" members "}], 'device_traces': [[]]}"
+#define BLOCKS(blocks) SEGMENT(", 'blocks': [" blocks "]")
+
+/* ---- the layout --------------------------------------------------------- */
+
+static void test_top(void **state)
+{
+    (void)state;
+    refused("{'tuple': []}", "f: snapshot: must be a dict, is a tuple");
+    refused("[]", "f: segments alone, without a trace: write it with "
+            "torch.cuda.memory._dump_snapshot");
+    refused("{'segments': []}",
+            "f: device_traces: must be a list, is missing");
+    refused("{'device_traces': [[]]}",
+            "f: segments: must be a list, is missing");
+    refused("{'segments': [], 'device_traces': [{}]}",
+            "f: device_traces: must be a list, is a dict");
+    refused("{'segments': 1, 'device_traces': []}",
+            "f: segments: must be a list, is an integer");
+}
+
+static void test_events(void **state)
+{
+    (void)state;
+    refused(TRACE("7"), "f: device 0, event 0: action: must be a string, is "
+            "missing");
+    refused(TRACE("{'action': 3}"), "f: device 0, event 0: action: must be a "
+            "string, is an integer");
+    refused(TRACE("{'action': 'snapshot'}, {'action': 'grow'}"),
+            "f: device 0, event 1: action: is none that is known");
+    refused(TRACE("{'action': 'segment_map', 'addr': 512, 'size': 1}"),
+            "f: device 0, event 0: action: expandable segments cannot be "
+            "replayed");
+    refused(TRACE("{'action': 'alloc', 'size': 1, 'stream': 0}"),
+            "f: device 0, event 0: addr: must be an integer from 0, is "
+            "missing");
+    refused(TRACE("{'action': 'alloc', 'addr': 513, 'size': 1, 'stream': 0}"),
+            "f: device 0, event 0: addr: is no block's address");
+    refused(TRACE("{'action': 'alloc', 'addr': 512, 'size': -1}"),
+            "f: device 0, event 0: size: must be an integer from 0, is an "
+            "integer");
+    refused(TRACE("{'action': 'alloc', 'addr': 512, "
+                  "'size': 2000000000000000, 'stream': 0}"),
+            "f: device 0, event 0: size: is over 1 PiB");
+    refused(TRACE("{'action': 'alloc', 'addr': 512, 'size': 0, 'stream': 0}"),
+            "f: device 0, event 0: size: is 0");
+    refused(TRACE("{'action': 'alloc', 'addr': 512, 'size': 1}"),
+            "f: device 0, event 0: stream: must be an integer from 0, is "
+            "missing");
+    refused(TRACE("{'action': 'alloc', 'addr': 512, 'size': 1, 'stream': 0, "
+                  "'pool_id': {'tuple': [0, 1]}}"),
+            "f: device 0, event 0: pool_id: private pools (graphs) cannot be "
+            "replayed");
+}
+
+static void test_segments(void **state)
+{
+    (void)state;
+    refused("{'segments': [{'device': 1}], 'device_traces': [[]]}",
+            "f: device 0, segment 0: device: has no trace");
+    refused("{'segments': [{'device': 0, 'address': 0}], "
+            "'device_traces': [[]]}",
+            "f: device 0, segment 0: address: is no block's address");
+    refused(SEGMENT(""), "f: device 0, segment 0: blocks: must be a list, is "
+            "missing");
+    refused(SEGMENT(", 'is_expandable': true"), "f: device 0, segment 0: "
+            "is_expandable: expandable segments cannot be replayed");
+    refused(SEGMENT(", 'segment_pool_id': {'tuple': [1, 0]}"), "f: device 0, "
+            "segment 0: segment_pool_id: private pools (graphs) cannot be "
+            "replayed");
+    refused(BLOCKS(""), "f: device 0, segment 0: blocks: do not tile the "
+            "segment");
+    refused(BLOCKS("{'size': 2097664, 'state': 'inactive'}"), "f: device 0, "
+            "segment 0: blocks: do not tile the segment");
+    refused(BLOCKS("{'size': 1048576, 'state': 'inactive'}, {'size': 1048576,"
+                   " 'state': 'inactive', 'address': 512}"),
+            "f: device 0, segment 0: blocks: do not tile the segment");
+    refused(BLOCKS("{'size': 2097152, 'state': 'idle'}"), "f: device 0, "
+            "segment 0: state: is none that is known");
+    refused(BLOCKS("{'size': 2097152, 'state': 'active_allocated', "
+                   "'requested_size': 2097153}"), "f: device 0, segment 0: "
+            "requested_size: is not that of a block in use");
+    refused("{'segments': [{'device': 0, 'address': 1024, 'stream': 0, "
+            "'total_size': 1024, 'blocks': [{'size': 1024, 'state': "
+            "'inactive'}]}, {'device': 0, 'address': 512, 'stream': 0, "
+            "'total_size': 1024, 'blocks': [{'size': 1024, 'state': "
+            "'inactive'}]}], 'device_traces': [[]]}",
+            "f: segments: overlap");
+}
+
+#define SETTINGS(members) "{'segments': [], 'device_traces': [], " \
+    "'allocator_settings': {" members "}}"
+
+static void test_settings(void **state)
+{
+    struct snapshot s;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(read_text(SETTINGS("'PYTORCH_CUDA_ALLOC_CONF': "
+        "'max_split_size_mb:64,large_segment_size_mb:32', 'max_split_size': "
+        "67108864, 'expandable_segments': false, "
+        "'roundup_power2_divisions': {'1': 4, '32768': 8}"), &s, &e), ERR_OK);
+    assert_int_equal(s.config.max_split_bytes, 64 << 20);
+    assert_int_equal(s.config.large_segment_bytes, 32 << 20);
+    assert_int_equal(s.config.roundup_divisions[0], 4);
+    assert_int_equal(s.config.roundup_divisions[1], 0);
+    assert_int_equal(s.config.roundup_divisions[15], 8);
+    snapshot_free(&s);
+    assert_int_equal(read_text(SETTINGS("'max_split_size': -1"), &s, &e),
+                     ERR_OK);
+    assert_int_equal(s.config.max_split_bytes, 0);
+    snapshot_free(&s);
+    refused(SETTINGS("'expandable_segments': true"),
+            "f: expandable_segments: True cannot be replayed");
+    refused(SETTINGS("'PYTORCH_CUDA_ALLOC_CONF': 'backend:other'"),
+            "f: PYTORCH_CUDA_ALLOC_CONF: backend:other: only native can be "
+            "replayed");
+    refused(SETTINGS("'roundup_power2_divisions': {'1': 3}"),
+            "f: roundup_power2_divisions: not a power of two");
+}
+
+/* ---- traces that contradict the end ------------------------------------- */
+
+#define EVENT(action, addr, size) "{'action': '" action "', 'addr': " addr \
+    ", 'size': " size ", 'stream': 0}"
+
+static void test_contradictions(void **state)
+{
+    (void)state;
+    contradicts(TRACE(EVENT("alloc", "512", "5")), "f: device 0, event 0: "
+                "alloc at 0x200 does not fit what comes after it");
+    contradicts(TRACE(EVENT("free_requested", "512", "5") ", "
+                      EVENT("free_completed", "512", "5") ", "
+                      EVENT("free_completed", "512", "5")),
+                "f: device 0, event 1: free at 0x200 does not fit what comes "
+                "after it");
+    contradicts(TRACE(EVENT("free_requested", "1024", "5") ", "
+                      EVENT("free_completed", "512", "5")),
+                "f: device 0, event 0: free at 0x400 does not fit what comes "
+                "after it");
+    contradicts(TRACE(EVENT("free_completed", "512", "5")),
+                "f: device 0: at the start of the trace the block at 0x200 "
+                "overlaps another or lies in no segment");
+    contradicts(TRACE(EVENT("segment_alloc", "512", "1024")),
+                "f: device 0, event 0: segment_alloc at 0x200 does not fit "
+                "what comes after it");
+    contradicts(TRACE(EVENT("segment_free", "1024", "2048") ", "
+                      EVENT("segment_free", "512", "1024")),
+                "f: device 0: segments overlap at 0x400");
+    contradicts(TRACE(EVENT("free_completed", "512", "512") ", "
+                      EVENT("free_completed", "1024", "513") ", "
+                      EVENT("free_completed", "1536", "1") ", "
+                      EVENT("segment_free", "512", "2097152")),
+                "f: device 0: at the start of the trace the block at 0x400 "
+                "overlaps another or lies in no segment");
+}
+
+/* ---- hostile files ------------------------------------------------------ */
+
+/* One event, named again and again, in a list named again and again. */
+static void test_more_elements_than_bytes(void **state)
+{
+    static const char start[] =
+        "\x80\x04}(\x8c\x08segments]\x8c\x0d" "device_traces](]\x94(}"
+        "\x8c\x06" "action\x8c\x03oomsq\x01";
+    struct buf b = BUF_INIT;
+    struct snapshot s;
+    struct err e = {0};
+
+    (void)state;
+    buf_put(&b, start, sizeof start - 1);
+    for (int i = 0; i < 2000; i++) buf_put(&b, "h\x01", 2);
+    buf_putc(&b, 'e');
+    for (int i = 0; i < 900; i++) buf_put(&b, "h\0", 2);
+    buf_puts(&b, "eu.");
+    assert_int_equal(snapshot_read(b.data, b.len, "f", &s, &e), ERR_INPUT);
+    assert_string_equal(e.text, "f: device_traces: the file names more "
+                        "elements than it has bytes");
+    buf_free(&b);
+}
+
+static void read_and_replay(const char *data, size_t len, int *good)
+{
+    struct snapshot s;
+    struct replay r;
+    struct err e;
+
+    if (snapshot_read(data, len, "f", &s, &e) != ERR_OK) {
+        assert_int_equal(e.code, ERR_INPUT);
+        return;
+    }
+    for (int64_t d = 0; d < s.n_device; d++) {
+        int rc = replay_device(&s, d, "f", &s.config, &r, &e);
+
+        assert_true(rc == ERR_OK || rc == ERR_INPUT || rc == ERR_USAGE);
+        if (rc == ERR_OK) ++*good;
+    }
+    snapshot_free(&s);
+}
+
+/* A few bytes changed anywhere. */
+static void test_mutations(void **state)
+{
+    const char *seed = getenv("PEAKPROOF_SEED");
+    uint64_t x = seed != NULL ? strtoull(seed, NULL, 10) : 1;
+    struct buf b = BUF_INIT;
+    int good = 0;
+    struct err e;
+
+    (void)state;
+    printf("PEAKPROOF_SEED=%" PRIu64 "\n", x);
+    assert_int_equal(file_read("tests/fuzz/corpus/snapshot/protocol4",
+                               1 << 20, &b, &e), ERR_OK);
+    x = x * 0x9e3779b97f4a7c15u + 1;
+    for (int i = 0; i < 6000; i++) {
+        char *copy = malloc(b.len);
+
+        memcpy(copy, b.data, b.len);
+        for (int k = 0; k <= i % 3; k++) {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            copy[x % b.len] = (char)(x >> 56);
+        }
+        read_and_replay(copy, b.len, &good);
+        free(copy);
+    }
+    assert_true(good > 100);
+    buf_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_top),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_contradictions),
+        cmocka_unit_test(test_more_elements_than_bytes),
+        cmocka_unit_test(test_mutations),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
