@@ -394,6 +394,39 @@ static void test_whole_waves(void **state)
     model_free(&m);
 }
 
+/* One local expert: FC1 does not enclose the stage, so one gradient a saved
+** input stands in for it, and the head is not staged (pricing.md 4, 10). */
+static void test_one_local_expert(void **state)
+{
+    struct model m = help_model(QWEN36, 4);
+    int64_t rows[2] = {100, 80}, boundaries = 4 * 100 * 4096;
+    struct price_group g = {.grad = true, .slot = "policy",
+                            .attention_rows = rows, .gdn_rows = rows,
+                            .routed_rows = -1};
+    struct price_facts f = help_facts(&m, &g, 1, 2, 2);
+    struct estimate *est;
+
+    (void)state;
+    m.experts = 2;
+    m.top_k = 1;
+    help_pending(&f);
+    est = help_price(&f, false, PRICE_AS_IS);
+    assert_int_equal(est->term[CAT_BOUNDARIES], boundaries);
+    assert_int_equal(est->term[CAT_INPUT_GRADIENT], boundaries);
+    /* the FC2 sum: 2.8 B an element of F + 3H, one adapter rank more */
+    assert_int_equal(est->term[CAT_MOE_DISPATCH], 0);
+    assert_int_equal(est->term[CAT_MOE_EXPERTS], 90 * (18637 + 23));
+    free(est);
+    f.head_rows = 512;
+    est = help_price(&f, false, PRICE_AS_IS);
+    assert_true(est->head_binds);
+    assert_int_equal(est->raw, 2 * boundaries + 762839040
+                               + est->adapter_paired);
+    free(est);
+    free(f.pending);
+    model_free(&m);
+}
+
 /* rows 12 and 13 */
 static void test_layout_floor(void **state)
 {
@@ -438,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_hybridep),
         cmocka_unit_test(test_head_stage),
         cmocka_unit_test(test_whole_waves),
+        cmocka_unit_test(test_one_local_expert),
         cmocka_unit_test(test_layout_floor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -232,6 +232,25 @@ static void test_bound_is_below(void **state)
     }
 }
 
+/* Where ranks are not priced apart there is no bound, and it says why. */
+static void test_no_bound(void **state)
+{
+    struct two_ranks t = help_real;
+    struct price_group g = help_group(&t, true);
+    struct price_facts f = help_facts(&model[0], &g, 1, 2, 2);
+    int64_t bound = 7;
+    struct err e;
+
+    (void)state;
+    f.softmax_offset = true;
+    assert_int_equal(price_lower_bound(&f, &bound, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "softmax offset"));
+    f.ep = 3;
+    assert_int_equal(price_lower_bound(&f, &bound, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "parallel.ep"));
+    assert_int_equal(bound, 7);
+}
+
 /* The largest facts that are let in, on the largest model: bytes beyond 64
 ** bits are an error that names the rows, never a smaller number. */
 static void test_too_big(void **state)
@@ -270,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_terms_add_up),
         cmocka_unit_test(test_more_rows_cost_more),
         cmocka_unit_test(test_bound_is_below),
+        cmocka_unit_test(test_no_bound),
         cmocka_unit_test(test_too_big),
     };
     return cmocka_run_group_tests(tests, load, unload);
