@@ -209,6 +209,11 @@ static real softplus(real x)
     return x > 20 ? x : REAL_FN(log1p)(REAL_FN(exp)(x));
 }
 
+static real softplus_slope(real x)
+{
+    return x > 20 ? 1 : sigmoid(x);
+}
+
 /* rate[0..n) = exp(a_log); returns dt_bias, which follows it. */
 static real *decay_rates(const struct mat *a_log, const struct mat *dt_bias,
                          real *rate)
@@ -271,7 +276,7 @@ static int k_gdn_gates_bwd(struct dev *d, const struct k_gdn_gates_bwd *a,
         real *da = row_out(&a->da, r, buf + 3 * n);
         real *db = row_out(&a->db, r, buf + 4 * n);
         for (h = 0; h < n; h++) {
-            da[h] = -dg[h] * rate[h] * sigmoid(x[h] + bias[h]);
+            da[h] = -dg[h] * rate[h] * softplus_slope(x[h] + bias[h]);
             db[h] = dbeta[h] * beta[h] * (1 - beta[h]);
         }
         row_end(&a->da, r, da);

@@ -144,12 +144,12 @@ static int k_group_gemm(struct dev *d, const struct k_group_gemm *a,
     NEED(a->a, rows, inner, CPU_FLOAT);
     NEED(a->c, rows, nt ? a->w_rows : a->w.cols, CPU_FLOAT);
     NEED(a->w, a->n_group * a->w_rows, a->w.cols, CPU_FLOAT);
-    for (g = 0; g < a->n_group; g++) {
-        struct product p;
-        int rc;
+    NEED_INDEX("offset", 0, a->offset[0], 1);
+    for (g = 0; g < a->n_group; g++)
         NEED_INDEX("offset", g, a->offset[g], a->offset[g + 1] + 1);
-        p = group_product(a, g);
-        rc = product(d, &p, e);
+    for (g = 0; g < a->n_group; g++) {
+        struct product p = group_product(a, g);
+        int rc = product(d, &p, e);
         if (rc != ERR_OK) return rc;
     }
     return ERR_OK;

@@ -2,8 +2,8 @@
 ** real.h - the type that the cpu device computes in, rows in and out of
 ** views of any float type, and vector helpers whose order of sums is fixed.
 **
-** The kernels' headers define static functions only. CPU_F64 is set by
-** f64.c; without it they are for float.
+** The kernels' headers define static functions only, used through the table
+** of kernels.h. CPU_F64 is set by f64.c; without it they are for float.
 */
 #ifndef DEV_CPU_REAL_H
 #define DEV_CPU_REAL_H
@@ -13,6 +13,9 @@
 
 #include "base/num.h"
 #include "dev/cpu/cpu.h"
+
+/* A kernels' header alone uses none of its functions. */
+#pragma GCC diagnostic ignored "-Wunused-function"
 
 #ifdef CPU_F64
 typedef double real;
