@@ -45,7 +45,7 @@ static void test_rows(void **state)
 {
     static const struct range r[] = {{1, 2}};
     static const int32_t at[] = {1, 0, 2};
-    struct mat x, y, two, one;
+    struct mat x, y, two, one, wide, cut, square, table, m, v;
     struct fix f;
 
     (void)state;
@@ -54,6 +54,12 @@ static void test_rows(void **state)
     y = fix_in(&f, "y", 3, 4, 1, 0);
     two = fix_act(&f, 2, 4);
     one = fix_acc(&f, 3, 1);
+    wide = fix_act(&f, 4, 3);
+    cut = fix_act(&f, 3, 2);
+    square = fix_act(&f, 3, 3);
+    table = fix_zero(fix_acc(&f, 3, 1));
+    m = fix_in_acc(&f, "m", 3, 4, 1, 0);
+    v = fix_in_acc(&f, "v", 3, 4, 1, 2);
     TRY(fill, .x = y, .value = 1);
     TRY(copy, .dst = y, .src = x);
     TRY(add, .out = y, .a = x, .b = x);
@@ -64,22 +70,20 @@ static void test_rows(void **state)
     TRY(embed, .out = y, .table = x, .ids = at);
     TRY(permute, .out = y, .x = x, .row = at);
     TRY(combine, .out = y, .x = x, .slot = at, .top_k = 1);
-    TRY(transpose, .y = fix_act(&f, 4, 3), .x = x, .n_group = 1);
+    TRY(transpose, .y = wide, .x = x, .n_group = 1);
     TRY(rms_norm, .y = y, .x = x, .w = fix_rows(x, 0, 1), .rstd = one,
         .eps = 1e-6);
     TRY(rms_norm_bwd, .dx = y, .dy = x, .x = x, .w = fix_rows(x, 0, 1),
         .rstd = one);
     TRY(l2_norm, .y = y, .x = x, .rnorm = one, .eps = 1e-6);
     TRY(sigmoid_gate, .out = y, .o = x, .gate = x);
-    TRY(swiglu, .out = fix_act(&f, 3, 2), .gu = x);
-    TRY(adam, .p = y, .g = x, .m = fix_in_acc(&f, "m", 3, 4, 1, 0),
-        .v = fix_in_acc(&f, "v", 3, 4, 1, 2), .lr = 1, .beta1 = 0.5,
+    TRY(swiglu, .out = cut, .gu = x);
+    TRY(adam, .p = y, .g = x, .m = m, .v = v, .lr = 1, .beta1 = 0.5,
         .beta2 = 0.5, .eps = 1, .step = 1);
-    TRY(gemm, .c = fix_act(&f, 3, 3), .a = x, .b = x, .trans_b = true,
-        .alpha = 1);
-    TRY(rotary_table, .table = fix_acc(&f, 3, 1), .theta = 10);
-    TRY(rotary, .y = y, .x = x, .table = fix_zero(fix_acc(&f, 3, 1)),
-        .pos = at, .heads = 2, .head_dim = 2, .sign = 1);
+    TRY(gemm, .c = square, .a = x, .b = x, .trans_b = true, .alpha = 1);
+    TRY(rotary_table, .table = table, .theta = 10);
+    TRY(rotary, .y = y, .x = x, .table = table, .pos = at, .heads = 2,
+        .head_dim = 2, .sign = 1);
     fix_close(&f);
 }
 
@@ -87,7 +91,7 @@ static void test_mixers(void **state)
 {
     static const struct slice s[] = {{0, 3, 0, 3, 0, true}};
     static const struct dev_piece p[] = {{0, 3, -1, -1}};
-    struct mat x, y, one, dk, dv, xm;
+    struct mat x, y, one, dk, dv, xm, w, g, g2, y2, y3;
     struct fix f;
 
     (void)state;
@@ -98,18 +102,21 @@ static void test_mixers(void **state)
     dk = fix_acc(&f, 3, 4);
     dv = fix_acc(&f, 3, 4);
     xm = fix_act(&f, 3, 64);
+    w = fix_in(&f, "w", 4, 2, 1, 0);
+    g = fix_acc(&f, 3, 1);
+    g2 = fix_acc(&f, 3, 1);
+    y2 = fix_act(&f, 3, 4);
+    y3 = fix_act(&f, 3, 4);
     TRY(attention, .out = y, .lse = one, .q = x, .k = x, .v = x, .heads = 1,
         .kv_heads = 1, .scale = 1, .slice = s, .n_slice = 1);
     TRY(attention_bwd, .dq = y, .dk = dk, .dv = dv, .q = x, .k = x, .v = x,
         .out = x, .lse = one, .dout = x, .heads = 1, .kv_heads = 1,
         .scale = 1, .slice = s, .n_slice = 1);
-    TRY(conv, .y = y, .x = x, .w = fix_in(&f, "w", 4, 2, 1, 0), .piece = p,
-        .n_piece = 1);
-    TRY(delta, .o = y, .g_cum = fix_acc(&f, 3, 1), .x = xm, .q = x, .k = x,
+    TRY(conv, .y = y, .x = x, .w = w, .piece = p, .n_piece = 1);
+    TRY(delta, .o = y, .g_cum = g, .x = xm, .q = x, .k = x,
         .v = x, .g = one, .beta = one, .heads = 1, .k_dim = 4, .v_dim = 4,
         .scale = 1, .piece = p, .n_piece = 1);
-    TRY(delta_bwd, .dq = y, .dk = fix_act(&f, 3, 4), .dv = fix_act(&f, 3, 4),
-        .dg = fix_acc(&f, 3, 1), .dbeta = fix_acc(&f, 3, 1), .d_o = x,
+    TRY(delta_bwd, .dq = y, .dk = y2, .dv = y3, .dg = g, .dbeta = g2, .d_o = x,
         .g_cum = one, .x = xm, .q = x, .k = x, .v = x, .beta = one,
         .heads = 1, .k_dim = 4, .v_dim = 4, .scale = 1, .piece = p,
         .n_piece = 1);
