@@ -15,8 +15,8 @@ static int run(const struct args *a, struct err *e)
 }
 
 static const char *const examples[] = {
-    "peakproof explain out real-40",
-    "peakproof explain --json out pr-accuracy/random-8", NULL
+    "peakproof explain out pr-accuracy/real-40",
+    "peakproof explain --json out routing/real-40.cv-0", NULL
 };
 
 const struct command cmd_explain = {

@@ -6,24 +6,23 @@
 #include "bench/command.h"
 #include "report/report.h"
 
-/* published/figures.csv beside the data folder (installed) or beside lua/
-** (source tree). */
-static int find_figures(struct buf *out, struct err *e)
+/* The folder published, in the data folder (installed) or beside lua/ (source
+** tree). */
+static int find_published(struct buf *out, struct err *e)
 {
     char *data = NULL;
     int i, rc = data_dir(&data, e);
 
     for (i = 0; rc == ERR_OK && i < 2; i++) {
         out->len = 0;
-        buf_printf(out, i ? "%s/../published/figures.csv"
-                          : "%s/published/figures.csv", data);
+        buf_printf(out, i ? "%s/../published" : "%s/published", data);
         if (out->failed) rc = err_nomem(e);
         else if (access(out->data, R_OK) == 0) break;
     }
     free(data);
     if (rc == ERR_OK && i == 2)
-        rc = err_set(e, ERR_RUN, "no published/figures.csv beside the data "
-                     "folder (set PEAKPROOF_DATA)");
+        rc = err_set(e, ERR_RUN, "no folder published in the data folder, "
+                     "or beside it (set PEAKPROOF_DATA)");
     return rc;
 }
 
@@ -54,15 +53,15 @@ static int print_json(const struct buf *written, bool pictures,
 
 static int run(const struct args *a, struct err *e)
 {
-    struct buf figures = BUF_INIT, written = BUF_INIT;
+    struct buf published = BUF_INIT, written = BUF_INIT;
     struct report_options o = {
         .dir = a->n_operand > 0 ? a->operand[0] : "out",
         .format = format_of(args_text(a, "format")), .pictures = true
     };
     bool missing = false;
-    int rc = find_figures(&figures, e);
+    int rc = find_published(&published, e);
 
-    o.figures = figures.data;
+    o.published = published.data;
     if (rc == ERR_OK) rc = report_write(&o, &written, &missing, e);
     if (rc == ERR_OK && missing)
         say_warning("no gnuplot, so no pictures: the .gp and .dat files are "
@@ -70,7 +69,7 @@ static int run(const struct args *a, struct err *e)
     if (rc == ERR_OK)
         rc = a->json ? print_json(&written, !missing, e)
                      : out_put(&written, e);
-    buf_free(&figures);
+    buf_free(&published);
     buf_free(&written);
     return rc;
 }

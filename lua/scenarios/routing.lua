@@ -1,6 +1,6 @@
 -- How the peak depends on routing: the cold cases of pr-accuracy.lua with
 -- expert loads of a stated coefficient of variation (drawn per layer from a
--- seed), and with a stated share of the rows on rank 0 in every layer.
+-- seed), and with a stated share of the rows on one rank in every layer.
 local layouts = require "layouts"
 
 local shapes = {
@@ -39,8 +39,12 @@ return {
                                  {cv = cv, seed = seed})
         end
       end
-      for _, share in ipairs{1.0, 1.1, 1.2} do
-        list[#list + 1] = case(shape, "share-" .. share, {share = share})
+      list[#list + 1] = case(shape, "share-1.0", {share = 1.0})
+      for _, share in ipairs{1.1, 1.2} do
+        for rank = 0, 1 do
+          list[#list + 1] = case(shape, "share-" .. share .. "-rank-" .. rank,
+                                 {share = share, rank = rank})
+        end
       end
     end
     return list

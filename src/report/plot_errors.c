@@ -22,25 +22,37 @@ static bool has_errors(const struct record_found *c)
            view_miss(c, w, AFTER, "admitted").known;
 }
 
-/* The published cases, and those of their shape at other routings; in a
-** folder without any, the first cases there are. */
+/* The published cases; in a folder without any, the first there are. */
 static int choose(const struct view *v, const struct record_found **out)
 {
-    int n = 0;
-    int64_t i, k;
+    int n = 0, pass;
+    int64_t i;
+
+    for (pass = 0; pass < 2 && n == 0; pass++)
+        for (i = 0; i < v->n_case && n < MAX_CASES; i++)
+            if (has_errors(v->kase[i]) &&
+                (pass == 1 || view_is_published(v->kase[i])))
+                out[n++] = v->kase[i];
+    return n;
+}
+
+/* Lowest and highest error over the routings of a case's shape. */
+static void put_range(const struct view *v, const struct record_found *base,
+                      const char *estimator, struct buf *b)
+{
+    double low = NAN, high = NAN;
+    int64_t i;
 
     for (i = 0; i < v->n_case; i++) {
-        if (!view_is_published(v->kase[i])) continue;
-        for (k = 0; k < v->n_case && n < MAX_CASES; k++)
-            if (has_errors(v->kase[k]) && (k == i ||
-                (!view_is_published(v->kase[k]) &&
-                 view_same_shape(v->kase[i], v->kase[k]))))
-                out[n++] = v->kase[k];
+        const struct record_found *c = v->kase[i];
+        double x;
+        if (!view_same_shape(base, c)) continue;
+        x = view_miss(c, view_wave(c, true), estimator, "admitted").percent;
+        if (!(x >= low)) low = x;
+        if (!(x <= high)) high = x;
     }
-    if (n > 0) return n;
-    for (i = 0; i < v->n_case && n < MAX_CASES; i++)
-        if (has_errors(v->kase[i])) out[n++] = v->kase[i];
-    return n;
+    put_value(b, low);
+    put_value(b, high);
 }
 
 static void put_tics(struct plot *p, const struct record_found **c, int n)
@@ -65,7 +77,8 @@ bool plot_errors(const struct view *v, struct plot *out)
     if (n == 0) return false;
     plot_begin(out, "errors", 900, 520);
     buf_puts(&out->dat, "# case number, name, admitted error in percent, "
-             "cold: before, after, published before, published after\n");
+             "cold: before, after, published before, published after, lowest "
+             "and highest over routings before, after\n");
     for (i = 0; i < n; i++) {
         int64_t w = view_wave(c[i], true);
         buf_printf(&out->dat, "%d ", i);
@@ -74,6 +87,8 @@ bool plot_errors(const struct view *v, struct plot *out)
         put_value(&out->dat, view_miss(c[i], w, AFTER, "admitted").percent);
         put_value(&out->dat, c[i]->shape.published_before_cold);
         put_value(&out->dat, c[i]->shape.published_after_cold);
+        put_range(v, c[i], BEFORE, &out->dat);
+        put_range(v, c[i], AFTER, &out->dat);
         buf_putc(&out->dat, '\n');
     }
     put_tics(out, c, n);
@@ -87,14 +102,19 @@ bool plot_errors(const struct view *v, struct plot *out)
              "set key outside bottom center horizontal\n"
              "set style fill solid 1.0 noborder\n");
     plot_draw(out,
-              "\"errors.dat\" using ($1-0.21):3:(0.38) with boxes "
+              "\"errors.dat\" using ($1-0.2):3:(0.36) with boxes "
               "linecolor '#56b4e9' title \"before, ours\", \\\n"
-              "    \"\" using ($1+0.21):4:(0.38) with boxes "
+              "    \"\" using ($1+0.2):4:(0.36) with boxes "
               "linecolor '#0072b2' title \"after, ours\", \\\n"
-              "    \"\" using ($1-0.21):5 with points pointtype 7 "
+              "    \"\" using ($1-0.2):3:7:8 with yerrorbars pointtype 0 "
+              "linewidth 1.5 linecolor '#333333' title \"ours, all "
+              "routings\", \\\n"
+              "    \"\" using ($1+0.2):4:9:10 with yerrorbars pointtype 0 "
+              "linewidth 1.5 linecolor '#333333' notitle, \\\n"
+              "    \"\" using ($1-0.28):5 with points pointtype 7 "
               "pointsize 1.4 linecolor '#e69f00' "
               "title \"before, published\", \\\n"
-              "    \"\" using ($1+0.21):6 with points pointtype 13 "
+              "    \"\" using ($1+0.28):6 with points pointtype 13 "
               "pointsize 1.7 linecolor '#d55e00' "
               "title \"after, published\"");
     return true;

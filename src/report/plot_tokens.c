@@ -3,11 +3,20 @@
 ** Marks differ by EP; waves under the line are drawn again, larger, in a
 ** colour of their own, and the under side is shaded.
 */
-#include <math.h>
+#include <string.h>
 
 #include "report/plot.h"
 
 enum { MAX_EP = 8 };
+
+/* One point a wave: cases at other routings are the same wave again. */
+static struct miss miss_of(const struct record_found *c)
+{
+    struct miss m = view_miss(c, view_wave(c, true), AFTER, "raw");
+
+    m.known &= strcmp(c->shape.routing, "balanced") == 0;
+    return m;
+}
 
 /* The EP sizes there are, in order of appearance. */
 static int find_ep(const struct view *v, int64_t out[MAX_EP])
@@ -17,7 +26,7 @@ static int find_ep(const struct view *v, int64_t out[MAX_EP])
 
     for (k = 0; k < v->n_case; k++) {
         const struct record_found *c = v->kase[k];
-        if (!view_miss(c, view_wave(c, true), AFTER, "raw").known) continue;
+        if (!miss_of(c).known) continue;
         for (i = 0; i < n && out[i] != c->shape.ep; i++) continue;
         if (i == n && n < MAX_EP) out[n++] = c->shape.ep;
     }
@@ -38,7 +47,7 @@ static int64_t put_data(const struct view *v, const int64_t *ep, int n,
         buf_printf(dat, "%s# EP%d\n", i ? "\n\n" : "", (int)ep[i]);
         for (k = 0; k < v->n_case; k++) {
             const struct record_found *c = v->kase[k];
-            struct miss m = view_miss(c, view_wave(c, true), AFTER, "raw");
+            struct miss m = miss_of(c);
             if (!m.known || c->shape.ep != ep[i] || c->shape.tokens == 0)
                 continue;
             buf_printf(dat, "%lld %.4f %d ", (long long)c->shape.tokens,

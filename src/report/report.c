@@ -79,6 +79,7 @@ static void put_accuracy(struct view *v)
     if (!v->set->finished)
         doc_para(v->d, "The run in this folder is not finished; what follows "
                  "covers the cases that are.");
+    sec_summary(v);
     sec_table(v);
     sec_raw(v);
     sec_ranks(v);
@@ -182,7 +183,7 @@ int report_write(const struct report_options *o, struct buf *written,
     int rc;
 
     *no_gnuplot = false;
-    rc = figures_load(o->figures, &w.published, e);
+    rc = figures_load(o->published, &w.published, e);
     if (rc == ERR_OK) rc = record_read(o->dir, &w.set, e);
     if (rc == ERR_OK) rc = write_device(&w, "dry", "accuracy", NULL, e);
     if (rc == ERR_OK)

@@ -17,7 +17,7 @@ enum report_format { REPORT_MD, REPORT_CSV, REPORT_JSON, REPORT_HTML };
 
 struct report_options {
     const char *dir;        /* the run's folder; everything is written there */
-    const char *figures;    /* published/figures.csv; NULL: none */
+    const char *published;  /* folder of the published figures; NULL: none */
     enum report_format format;
     bool pictures;          /* run gnuplot where it is installed */
 };

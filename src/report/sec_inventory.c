@@ -1,6 +1,7 @@
 /*
 ** sec_inventory.c - every tensor of a recomputed layer that waits for its
-** backward, from a trace, beside what is published about such layers.
+** backward, from a trace, beside what is published about such layers and
+** what a study of the wave recommends to hold.
 */
 #include <math.h>
 #include <stdio.h>
@@ -14,50 +15,130 @@ static bool is_kept(const struct record_item *x)
            strcmp(x->freed_in, "backward") == 0;
 }
 
-static double per_row(const struct record_item *x)
-{
-    return x->rows > 0 ? (double)x->bytes / (double)x->rows : (double)NAN;
-}
+/* Tensors of one operator and category, joined. */
+struct line {
+    const char *category, *op, *until;
+    int64_t count, bytes, rows, largest;
+};
 
-/* Bytes per row that categories first to last keep. */
-static double kept_row(const struct record_found *c, const char *kind,
-                       const char *category)
+enum { MAX_LINES = 160 };
+
+/* The lines of rank 0's layer of a kind, kept or passing, in the order of
+** their first allocation. */
+static int gather(const struct record_found *c, const char *kind, bool kept,
+                  struct line out[MAX_LINES])
 {
-    double sum = 0;
+    int n = 0, k;
     int64_t i;
 
-    for (i = 0; i < c->n_item; i++) {
-        const struct record_item *x = &c->item[i];
-        if (x->rank == 0 && is_kept(x) && x->rows > 0 &&
-            strcmp(x->kind, kind) == 0 && strcmp(x->category, category) == 0)
-            sum += per_row(x);
-    }
-    return sum;
-}
-
-static void put_tensors(struct view *v, const struct record_found *c,
-                        const char *kind, bool kept)
-{
-    struct table *t;
-    int64_t i;
-    char id[64];
-
-    snprintf(id, sizeof id, "inventory-%s-%s", kind, kept ? "kept" : "passing");
-    t = doc_table(v->d, id, "category|operator|>tensors|>bytes a row|>bytes"
-                  "|until");
     for (i = 0; i < c->n_item; i++) {
         const struct record_item *x = &c->item[i];
         if (x->rank != 0 || strcmp(x->kind, kind) != 0 ||
             strcmp(x->allocated_in, "recompute") != 0 || is_kept(x) != kept)
             continue;
+        for (k = 0; k < n; k++)
+            if (strcmp(out[k].op, x->op) == 0 &&
+                strcmp(out[k].category, x->category) == 0) break;
+        if (k == MAX_LINES) continue;
+        if (k == n)
+            out[n++] = (struct line){x->category, x->op, "", 0, 0, x->rows,
+                                     -1};
+        out[k].count += x->count;
+        out[k].bytes += x->bytes;
+        if (x->bytes > out[k].largest) {
+            out[k].largest = x->bytes;
+            out[k].until = *x->freed_in ? x->freed_after : "stays";
+        }
+    }
+    return n;
+}
+
+/* Routed pairs that rank 0 received, 0 when not known. With balanced routing
+** every layer's are the same. */
+static int64_t pairs_of(const struct record_found *c)
+{
+    const struct record_peak *p = record_peak_of(c, view_wave(c, true), 0);
+
+    return p != NULL && strcmp(c->shape.routing, "balanced") == 0 &&
+           p->received_pairs > 0 ? p->received_pairs : 0;
+}
+
+static bool is_paired(const struct line *x)
+{
+    return strcmp(x->category, "moe_dispatch") == 0 ||
+           strcmp(x->category, "moe_experts") == 0;
+}
+
+static void put_kept(struct view *v, const struct record_found *c,
+                     const char *kind)
+{
+    struct line line[MAX_LINES];
+    int n = gather(c, kind, true, line), i;
+    int64_t pairs = pairs_of(c);
+    struct table *t;
+    char id[64];
+
+    snprintf(id, sizeof id, "inventory-%s-kept", kind);
+    t = doc_table(v->d, id, "category|operator|what|>tensors|per|>bytes, ours"
+                  "|>recommended|>difference|freed after");
+    for (i = 0; i < n; i++) {
+        struct line *x = &line[i];
+        bool by_pair = is_paired(x) && pairs > 0;
+        double ours = (double)x->bytes /
+                      (double)(by_pair ? pairs : x->rows ? x->rows : 1);
+        struct keeping k = {NAN, false, NULL};
+        bool known = figure_keeping(v->published, kind, x->op, &k) &&
+                     k.per_pair == by_pair;
         cell_code(v->d, t, x->category);
         cell_code(v->d, t, x->op);
+        cell_text(v->d, t, known ? k.what : NULL);
         cell_count(v->d, t, x->count);
-        cell_number(v->d, t, per_row(x), 1);
-        cell_bytes(v->d, t, x->bytes);
-        if (*x->freed_in == '\0') cell_text(v->d, t, "stays");
-        else cell_code(v->d, t, x->freed_after);
+        cell_text(v->d, t, by_pair ? "pair" : "row");
+        cell_number(v->d, t, ours, 1);
+        cell_number(v->d, t, known ? k.bytes : (double)NAN, 0);
+        cell_number(v->d, t, known ? ours - k.bytes : (double)NAN, 1);
+        cell_code(v->d, t, x->until);
     }
+}
+
+static void put_passing(struct view *v, const struct record_found *c,
+                        const char *kind)
+{
+    struct line line[MAX_LINES];
+    int n = gather(c, kind, false, line), i;
+    struct table *t;
+    char id[64];
+
+    snprintf(id, sizeof id, "inventory-%s-passing", kind);
+    t = doc_table(v->d, id, "layer|category|operator|>tensors|>bytes, all"
+                  "|>largest|freed after");
+    for (i = 0; i < n; i++) {
+        cell_text(v->d, t, kind);
+        cell_code(v->d, t, line[i].category);
+        cell_code(v->d, t, line[i].op);
+        cell_count(v->d, t, line[i].count);
+        cell_bytes(v->d, t, line[i].bytes);
+        cell_bytes(v->d, t, line[i].largest);
+        cell_code(v->d, t, line[i].until);
+    }
+}
+
+/* Bytes a row that a category keeps; less op's largest tensor if not NULL. */
+static double kept_row(const struct record_found *c, const char *kind,
+                       const char *category, const char *less)
+{
+    struct line line[MAX_LINES];
+    int n = gather(c, kind, true, line), i;
+    double sum = 0;
+
+    for (i = 0; i < n; i++) {
+        if (strcmp(line[i].category, category) != 0 || line[i].rows == 0)
+            continue;
+        sum += (double)line[i].bytes / (double)line[i].rows;
+        if (less != NULL && strcmp(line[i].op, less) == 0)
+            sum -= (double)line[i].largest / (double)line[i].rows;
+    }
+    return sum;
 }
 
 static void put_compare(struct view *v, struct table *t, const char *what,
@@ -67,23 +148,31 @@ static void put_compare(struct view *v, struct table *t, const char *what,
 
     cell_text(v->d, t, what);
     cell_number(v->d, t, ours, 1);
-    cell_number(v->d, t, theirs, 1);
+    cell_number(v->d, t, theirs, 0);
     cell_percent(v->d, t, 100.0 * (ours - theirs) / theirs, false);
 }
 
-/* What published figures there are on a layer's own rows. */
+/* What figures there are on a layer's own rows. */
 static void put_summary(struct view *v, const struct record_found *c)
 {
     struct table *t = doc_table(v->d, "inventory", "kept for backward, bytes "
-                                "a row|>ours|>published|>difference");
+                                "a row|>ours|>reference|>difference");
+    double attention = kept_row(c, "attention", "attention", NULL);
+    double bare = kept_row(c, "attention", "attention", "layer.norm1");
+    double gdn = kept_row(c, "gdn", "gdn", NULL);
 
-    put_compare(v, t, "attention layer, own rows (trace)",
-                kept_row(c, "attention", "attention"),
+    put_compare(v, t, "attention layer: published trace", attention,
                 "trace.attention_row", 1000);
-    put_compare(v, t, "GDN layer (trace, CP2)", kept_row(c, "gdn", "gdn"),
+    put_compare(v, t, "attention layer less the normed input: published "
+                "trace", bare, "trace.attention_row", 1000);
+    put_compare(v, t, "attention layer: recommended", attention,
+                "inventory.attention", 1);
+    put_compare(v, t, "GDN layer: published trace, CP2", gdn,
                 "trace.gdn_row.cp2", 1000);
-    put_compare(v, t, "MoE routing state (trace)",
-                kept_row(c, "attention", "moe_routing"),
+    put_compare(v, t, "GDN layer inside an island: recommended", gdn,
+                "inventory.gdn.inside", 1);
+    put_compare(v, t, "MoE routing state: published trace",
+                kept_row(c, "attention", "moe_routing", NULL),
                 c->shape.ep > 1 ? "trace.moe_routing_row.ep2"
                                 : "trace.moe_routing_row.ep1", 1);
 }
@@ -102,21 +191,23 @@ void sec_inventory(struct view *v)
         return;
     }
     doc_para(v->d, "From the allocation trace of `%s`, rank 0, first wave: "
-             "the last layer of each kind. Bytes are requested bytes; rows "
-             "are the rank's rows in that layer's layout, so tensors of "
-             "routed pairs show the pairs' bytes spread over local rows.",
-             view_name(c, name, sizeof name));
+             "the last layer of each kind, requested bytes. Recommended is "
+             "what an independent operator-by-operator study of the traced "
+             "wave holds (`published/inventory.csv`); it was guidance, not a "
+             "quota. A row is a row of the layer's layout, a pair one token "
+             "sent to one expert.", view_name(c, name, sizeof name));
     put_summary(v, c);
     doc_heading(v->d, 3, "inventory-attention", "Attention layer: kept until "
                 "its backward");
-    put_tensors(v, c, "attention", true);
+    put_kept(v, c, "attention");
     doc_heading(v->d, 3, "inventory-gdn", "GDN layer: kept until its "
                 "backward");
-    put_tensors(v, c, "gdn", true);
+    put_kept(v, c, "gdn");
     doc_heading(v->d, 3, "inventory-passing", "Passing tensors: freed before "
                 "backward begins");
     doc_para(v->d, "Allocated in the layer's recompute and freed in it, "
-             "after the operator named; some are live at the peak.");
-    put_tensors(v, c, "attention", false);
-    put_tensors(v, c, "gdn", false);
+             "after the operator named; an operator's tensors follow each "
+             "other, so that their sum is not live at once.");
+    put_passing(v, c, "attention");
+    put_passing(v, c, "gdn");
 }

@@ -1,5 +1,6 @@
 /* sec_ranks.c - what each rank holds at its peak, and for its attention. */
 #include <math.h>
+#include <string.h>
 
 #include "report/sections.h"
 
@@ -59,13 +60,15 @@ static void put_ranks(struct view *v, const struct record_found *c)
     put_line(v, t, c, wave, "total", "total", "raw");
     for (r = 0; r < c->shape.cp; r++) {
         const struct record_peak *p = record_peak_of(c, wave, r);
-        if (p == NULL) continue;
-        doc_item(v->d, "rank %d peaks in `%s` of layer %d (%s), at `%s`; "
-                 "%d attention rows, %d GDN rows", (int)r, p->phase,
+        char a[32], g[32];
+        if (p == NULL || c->shape.attention_rows == NULL ||
+            c->shape.gdn_rows == NULL) continue;
+        doc_item(v->d, "rank %d: %s attention rows, %s GDN rows; peak in "
+                 "`%s` of layer %d (%s), at `%s`", (int)r,
+                 view_grouped(c->shape.attention_rows[r], a),
+                 view_grouped(c->shape.gdn_rows[r], g), p->phase,
                  (int)p->layer, view_peak_in_gdn(c, wave, r) ? "GDN"
-                 : "attention", p->op,
-                 c->shape.attention_rows ? (int)c->shape.attention_rows[r] : 0,
-                 c->shape.gdn_rows ? (int)c->shape.gdn_rows[r] : 0);
+                 : "attention", p->op);
     }
 }
 
@@ -91,70 +94,129 @@ void sec_ranks(struct view *v)
                           "pr-accuracy");
 }
 
-static void put_figure(struct view *v, struct table *t, double x)
+/* One quantity on every rank: ours, published (GB; key, or key.rankN), and
+** the difference. */
+static void put_quantity(struct view *v, struct table *t, const char *what,
+                         const int64_t *bytes, int64_t n, const char *key)
 {
-    cell_number(v->d, t, x, 3);
+    int64_t r;
+
+    cell_text(v->d, t, what);
+    for (r = 0; r < n; r++) {
+        double p = figure(v->published, "%s.rank%d", key, (int)r);
+        if (isnan(p)) p = figure(v->published, "%s", key);
+        cell_gb(v->d, t, bytes[r]);
+        cell_number(v->d, t, p, 3);
+        cell_percent(v->d, t, 100.0 * ((double)bytes[r] / 1e9 - p) / p,
+                     false);
+    }
 }
 
-/* What attention keeps on one rank, beside the traces. */
-static void put_attention(struct view *v, struct table *t,
-                          const struct record_found *c, int64_t wave,
-                          int64_t r)
+/* A sum or difference, and how it stands to what rank 1 is published with. */
+static void put_signed(struct view *v, struct table *t, const char *what,
+                       const int64_t *bytes, int64_t n, double rank1)
 {
-    int64_t own = view_bytes(c, wave, r, "kept/attention", "attention");
-    int64_t records = view_bytes(c, wave, r, "kept/attention",
-                                 "attention_records");
-    int64_t charge =
-        view_bytes(c, wave, RECORD_MAX, BEFORE, "attention") +
-        view_bytes(c, wave, RECORD_MAX, BEFORE, "attention_records");
-    int64_t priced =
-        view_bytes(c, wave, r, AFTER "/attention", "attention") +
-        view_bytes(c, wave, r, AFTER "/attention", "attention_records");
+    int64_t r;
 
-    cell_count(v->d, t, r);
-    cell_gb(v->d, t, view_bytes(c, wave, r, AFTER "/stages", "boundaries"));
-    put_figure(v, t, figure(v->published, "trace.boundaries.rank%d", (int)r));
-    cell_gb(v->d, t, records);
-    put_figure(v, t, figure(v->published, "trace.attention_records.rank%d",
-                            (int)r));
-    cell_gb(v->d, t, own + records);
-    put_figure(v, t, figure(v->published, "trace.attention_retained.rank%d",
-                            (int)r));
-    cell_gb(v->d, t, charge);
-    cell_diff_gb(v->d, t, charge - own - records);
-    cell_gb(v->d, t, priced);
-    cell_diff_gb(v->d, t, priced - own - records);
+    cell_text(v->d, t, what);
+    for (r = 0; r < n; r++) {
+        cell_diff_gb(v->d, t, bytes[r]);
+        if (r == 1 && !isnan(rank1))
+            cell_diff_gb(v->d, t, (int64_t)(rank1 * 1e9));
+        else
+            cell_none(v->d, t);
+        cell_none(v->d, t);
+    }
+}
+
+/* The normed input of one rank's listed attention layer; 0 if not listed. */
+static int64_t normed_input(const struct record_found *c, int64_t r)
+{
+    int64_t i, most = 0;
+
+    for (i = 0; i < c->n_item; i++) {
+        const struct record_item *x = &c->item[i];
+        if (x->rank == r && strcmp(x->kind, "attention") == 0 &&
+            strcmp(x->op, "layer.norm1") == 0 &&
+            strcmp(x->freed_in, "backward") == 0 && x->bytes > most)
+            most = x->bytes;
+    }
+    return most;
+}
+
+enum { BOUNDARIES, RECORDS, KEPT, BARE, CHARGE, SHORT, SHORT_BARE, PRICED,
+       OVER, QUANTITIES };
+
+static void measure(const struct record_found *c, int64_t wave, int64_t r,
+                    int64_t q[QUANTITIES])
+{
+    const char *kept = "kept/attention", *after = AFTER "/attention";
+
+    q[BOUNDARIES] = view_bytes(c, wave, r, "peak", "boundaries");
+    q[RECORDS] = view_bytes(c, wave, r, kept, "attention_records");
+    q[KEPT] = q[RECORDS] + view_bytes(c, wave, r, kept, "attention");
+    q[BARE] = q[KEPT] - normed_input(c, r);
+    q[CHARGE] = view_bytes(c, wave, RECORD_MAX, BEFORE, "attention") +
+                view_bytes(c, wave, RECORD_MAX, BEFORE, "attention_records");
+    q[SHORT] = q[CHARGE] - q[KEPT];
+    q[SHORT_BARE] = q[CHARGE] - q[BARE];
+    q[PRICED] = view_bytes(c, wave, r, after, "attention") +
+                view_bytes(c, wave, r, after, "attention_records");
+    q[OVER] = q[PRICED] - q[KEPT];
+}
+
+static void put_attention(struct view *v, const struct record_found *c,
+                          int64_t wave)
+{
+    double under = figure(v->published,
+                          "trace.attention_charge.before_under.rank1");
+    int64_t q[QUANTITIES][2], one[QUANTITIES], r;
+    struct table *t;
+    int k;
+
+    for (r = 0; r < 2; r++) {
+        measure(c, wave, r, one);
+        for (k = 0; k < QUANTITIES; k++) q[k][r] = one[k];
+    }
+    t = doc_table(v->d, "attention", "GB|>rank 0, ours|>published"
+                  "|>difference|>rank 1, ours|>published|>difference");
+    put_quantity(v, t, "saved boundaries", q[BOUNDARIES], 2,
+                 "trace.boundaries");
+    put_quantity(v, t, "executor records", q[RECORDS], 2,
+                 "trace.attention_records");
+    put_quantity(v, t, "kept, records included", q[KEPT], 2,
+                 "trace.attention_retained");
+    put_quantity(v, t, "kept, less the normed input", q[BARE], 2,
+                 "trace.attention_retained");
+    put_quantity(v, t, "before charges", q[CHARGE], 2,
+                 "trace.attention_charge.before");
+    put_signed(v, t, "before, less kept", q[SHORT], 2, -under);
+    put_signed(v, t, "before, less kept without the normed input",
+               q[SHORT_BARE], 2, -under);
+    put_quantity(v, t, "after charges", q[PRICED], 2, "");
+    put_signed(v, t, "after, less kept", q[OVER], 2, (double)NAN);
 }
 
 void sec_attention(struct view *v)
 {
     const struct record_found *c = view_published(v, real);
-    int64_t wave = c ? view_wave(c, true) : -1, r;
-    struct table *t;
+    int64_t wave = c ? view_wave(c, true) : -1;
 
     doc_heading(v->d, 2, "attention", "What attention keeps for backward");
-    if (wave < 0) {
+    if (wave < 0 || c->shape.cp != 2) {
         view_absent(v, "the real batch", "pr-accuracy");
         return;
     }
-    doc_para(v->d, "The real batch, one recomputed attention layer, GB. Kept "
-             "is what lives from the layer's recompute into its backward: "
-             "its own rows' tensors and the executor's records. Published "
-             "traces: %.2f and %.2f GB kept, of which records %.3f and %.2f; "
-             "the old charge of %.2f on both ranks was %.2f under for rank "
-             "1.",
-             figure(v->published, "trace.attention_retained.rank0"),
-             figure(v->published, "trace.attention_retained.rank1"),
-             figure(v->published, "trace.attention_records.rank0"),
-             figure(v->published, "trace.attention_records.rank1"),
-             figure(v->published, "trace.attention_charge.before"),
-             figure(v->published, "trace.attention_charge.before_under.rank1"));
-    t = doc_table(v->d, "attention", ">rank|>boundaries|>traced|>records"
-                  "|>traced|>kept|>traced|>before charges|>- kept"
-                  "|>after charges|>- kept");
-    for (r = 0; r < c->shape.cp; r++) put_attention(v, t, c, wave, r);
-    doc_para(v->d, "Before charges every rank the busiest rank's rows at one "
-             "width; after charges each rank its own rows and the records of "
-             "its own stages.");
+    doc_para(v->d, "The real batch, one recomputed attention layer. Kept is "
+             "what lives from the layer's recompute into its backward: its "
+             "own rows' tensors and the executor's records. Before charges "
+             "both ranks the busiest rank's rows at one width; after charges "
+             "each rank its own rows and the records of its own stages.");
+    put_attention(v, c, wave);
+    doc_para(v->d, "Rank 1 holds fewer rows and keeps more, because its "
+             "remote stage covers all of its queries. Our step keeps the "
+             "layer's normed input until the projection behind it has run "
+             "backward; the published figures fit a count without it, so "
+             "both are shown.");
     view_command(v, "pr-accuracy");
 }

@@ -9,12 +9,17 @@
 
 #include "report/sections.h"
 
-enum { MANY = 10, MAX_GROUPS = 32, MAX_UNDER = 40 };
+enum { MANY = 5, MAX_GROUPS = 32, MAX_UNDER = 200 };
 
 /* Cases of one scenario at one EP. */
-struct group { const char *scenario; int64_t ep, cases; };
+struct group {
+    const char *scenario;
+    int64_t ep;
+    int64_t sizes;          /* times that tokens differ from the case before */
+    int64_t tokens;         /* of its last case */
+};
 
-/* Groups of at least MANY cases, in the order of their first case. */
+/* Groups with at least MANY waves of different size, by first case. */
 static int find_groups(const struct view *v, struct group *out)
 {
     int n = 0, i, kept = 0;
@@ -26,11 +31,13 @@ static int find_groups(const struct view *v, struct group *out)
             if (out[i].ep == s->ep &&
                 strcmp(out[i].scenario, s->scenario) == 0) break;
         if (i == n && n < MAX_GROUPS)
-            out[n++] = (struct group){s->scenario, s->ep, 0};
-        if (i < n) out[i].cases++;
+            out[n++] = (struct group){s->scenario, s->ep, 0, -1};
+        if (i == n) continue;
+        out[i].sizes += s->tokens != out[i].tokens;
+        out[i].tokens = s->tokens;
     }
     for (i = 0; i < n; i++)
-        if (out[i].cases >= MANY) out[kept++] = out[i];
+        if (out[i].sizes >= MANY) out[kept++] = out[i];
     return kept;
 }
 
@@ -113,9 +120,9 @@ static void put_published(struct view *v, struct table *t,
     cell_none(v->d, t);
 }
 
-/* The categories in which the peak exceeds the estimate the most. */
-static void put_cause(struct view *v, struct table *t,
-                      const struct record_found *c, int64_t w)
+/* The two categories in which sign * (peak - estimate) is largest. */
+static void put_gaps(struct view *v, struct table *t,
+                     const struct record_found *c, int64_t w, int64_t sign)
 {
     struct buf b = BUF_INIT;
     int64_t gap[CAT_COUNT], best;
@@ -123,22 +130,29 @@ static void put_cause(struct view *v, struct table *t,
 
     for (k = 0; k < CAT_COUNT; k++) {
         const char *name = category_name((enum category)k);
-        gap[k] = view_bytes(c, w, RECORD_MAX, "peak", name) -
-                 view_bytes(c, w, RECORD_MAX, AFTER, name);
+        gap[k] = sign * (view_bytes(c, w, RECORD_MAX, "peak", name) -
+                         view_bytes(c, w, RECORD_MAX, AFTER, name));
     }
-    for (round = 0; round < 3; round++) {
+    for (round = 0; round < 2; round++) {
         for (best = 0, at = -1, k = 0; k < CAT_COUNT; k++)
             if (gap[k] > best) best = gap[k], at = k;
         if (at < 0) break;
         buf_puts(&b, round ? ", " : "");
         buf_puts(&b, category_name((enum category)at));
-        buf_puts(&b, " +");
+        buf_putc(&b, ' ');
         buf_put_grouped(&b, gap[at]);
         gap[at] = 0;
     }
     cell_text(v->d, t, buf_text(&b));
     if (b.failed) v->d->failed = true;
     buf_free(&b);
+}
+
+static void put_where(struct view *v, struct table *t,
+                      const struct record_peak *p)
+{
+    if (p->layer < 0) cell_text(v->d, t, p->phase);
+    else cell_printf(v->d, t, "layer %d", (int)p->layer);
 }
 
 static void put_under(struct view *v, const struct group *g)
@@ -160,21 +174,29 @@ static void put_under(struct view *v, const struct group *g)
         }
         if (t == NULL) {
             doc_para(v->d, "Waves of `%s` at EP%d whose raw `per-rank` "
-                     "estimate is under the allocated peak, and the "
-                     "categories in which the peak holds most more than the "
-                     "estimate has (bytes):", g->scenario, (int)g->ep);
+                     "estimate is under the allocated peak, with the cause: "
+                     "the categories in which the peak holds most more than "
+                     "the estimate has, and the other way round (bytes).",
+                     g->scenario, (int)g->ep);
             snprintf(id, sizeof id, "under-%s-ep%d", g->scenario, (int)g->ep);
-            t = doc_table(v->d, id, "case|>tokens|>peak|>estimate|>under by"
-                          "|>error|peak above estimate in");
+            t = doc_table(v->d, id, "case|>tokens|peak in|>peak|>estimate"
+                          "|>under by|>error|peak has more in"
+                          "|estimate has more in");
         }
         cell_code(v->d, t, k->shape.name);
         cell_count(v->d, t, k->shape.tokens);
+        put_where(v, t, record_peak_max(k, w));
         cell_bytes(v->d, t, m.peak);
         cell_bytes(v->d, t, m.estimate);
         cell_bytes(v->d, t, m.peak - m.estimate);
         cell_percent(v->d, t, m.percent, true);
-        put_cause(v, t, k, w);
+        put_gaps(v, t, k, w, 1);
+        put_gaps(v, t, k, w, -1);
     }
+    if (t != NULL)
+        doc_para(v->d, "An estimate charges adapter gradients less the "
+                 "boundaries that backward has released by then, so what "
+                 "those two categories differ by belongs together.");
     if (more > 0)
         doc_para(v->d, "%d more waves are under; `records.csv` has them.",
                  (int)more);
@@ -191,8 +213,8 @@ void sec_stack(struct view *v)
         view_absent(v, "one real sequence per wave, EP1 and EP2",
                     "full-stack");
     if (n == 0) return;
-    doc_para(v->d, "Raw estimates of every scenario with at least %d cases, "
-             "against the most-loaded rank's peak of the cold wave: in "
+    doc_para(v->d, "Raw estimates of every scenario with at least %d waves "
+             "of different size, against the most-loaded rank's peak of the cold wave: in "
              "allocated bytes (block sizes, what PyTorch's "
              "max_memory_allocated counts) and in requested bytes. Margin is "
              "the smallest factor on the raw estimate that would have left "
@@ -279,7 +301,7 @@ static enum place place_of(const struct record_found *c,
     return p->layer == c->shape.layers - 1 ? PLACE_LAST : PLACE_BETWEEN;
 }
 
-struct spot { int64_t waves, tokens[2], bytes[2]; };
+struct spot { int64_t waves, tokens[2], bytes[2], layer[2]; };
 
 static void see(int64_t range[2], int64_t x, bool first)
 {
@@ -287,12 +309,29 @@ static void see(int64_t range[2], int64_t x, bool first)
     if (first || x > range[1]) range[1] = x;
 }
 
+static void put_spot(struct view *v, struct table *t, const struct group *g,
+                     const struct spot *s)
+{
+    if (s->waves == 0) return;
+    cell_code(v->d, t, g->scenario);
+    cell_count(v->d, t, g->ep);
+    if (s->layer[0] < 0)
+        cell_text(v->d, t, "head");
+    else if (s->layer[0] == s->layer[1])
+        cell_printf(v->d, t, "layer %d", (int)s->layer[0]);
+    else
+        cell_printf(v->d, t, "layers %d to %d", (int)s->layer[0],
+                    (int)s->layer[1]);
+    cell_count(v->d, t, s->waves);
+    cell_count(v->d, t, s->tokens[0]);
+    cell_count(v->d, t, s->tokens[1]);
+    cell_number(v->d, t, (double)s->bytes[0] / 1e6, 1);
+    cell_number(v->d, t, (double)s->bytes[1] / 1e6, 1);
+}
+
 static void put_places(struct view *v, struct table *t,
                        const struct group *g)
 {
-    static const char *const words[PLACES] = {"layer 0", "between",
-                                              "last layer",
-                                              "head or outside"};
     struct spot s[PLACES];
     int64_t c;
     int k;
@@ -306,21 +345,12 @@ static void put_places(struct view *v, struct table *t,
         if (!in_group(f, g) || p == NULL) continue;
         at = &s[place_of(f, p)];
         see(at->tokens, f->shape.tokens, at->waves == 0);
+        see(at->layer, p->layer, at->waves == 0);
         see(at->bytes, view_bytes(f, w, RECORD_MAX, "peak",
                                   "adapter_gradients"), at->waves == 0);
         at->waves++;
     }
-    for (k = 0; k < PLACES; k++) {
-        if (s[k].waves == 0) continue;
-        cell_code(v->d, t, g->scenario);
-        cell_count(v->d, t, g->ep);
-        cell_text(v->d, t, words[k]);
-        cell_count(v->d, t, s[k].waves);
-        cell_count(v->d, t, s[k].tokens[0]);
-        cell_count(v->d, t, s[k].tokens[1]);
-        cell_number(v->d, t, (double)s[k].bytes[0] / 1e6, 1);
-        cell_number(v->d, t, (double)s[k].bytes[1] / 1e6, 1);
-    }
+    for (k = 0; k < PLACES; k++) put_spot(v, t, g, &s[k]);
 }
 
 void sec_adapters(struct view *v)
@@ -337,14 +367,18 @@ void sec_adapters(struct view *v)
     }
     doc_para(v->d, "Backward goes from the last layer down: boundaries are "
              "released, adapter gradients appear. Where gradients outweigh "
-             "boundaries the peak moves to layer 0 and holds almost all of "
-             "them. Published traces: %.0f to %.0f MB live at the peak of a "
-             "short first wave, at layer %.0f; a long wave peaks at the last "
-             "layer.",
+             "boundaries the peak moves to layer 0 and holds those of every "
+             "layer above it. Published traces: %.0f to %.0f MB of expert "
+             "gradients live at the peak of a short first wave, at layer "
+             "%.0f; a long wave peaks at the last layer. At rank 8 and EP1 "
+             "the experts' gradients of 39 layers are %.1f MB; ours count "
+             "the other adapters too.",
              figure(v->published, "trace.adapter_gradients.short_wave.min"),
              figure(v->published, "trace.adapter_gradients.short_wave.max"),
              figure(v->published,
-                    "trace.adapter_gradients.short_wave.peak_layer"));
+                    "trace.adapter_gradients.short_wave.peak_layer"),
+             39 * figure(v->published, "adapters.expert_layer.ep1.rank8") /
+             1e6);
     t = doc_table(v->d, "adapters", "scenario|>EP|peak in|>waves"
                   "|>tokens, from|>to|>adapter gradients at the peak, MB, "
                   "from|>to");

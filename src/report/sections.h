@@ -8,6 +8,8 @@
 
 #include "report/view.h"
 
+/* sec_summary.c: every claim in a line. */
+void sec_summary(struct view *v);
 /* sec_table.c: the published table beside ours. */
 void sec_table(struct view *v);
 void sec_raw(struct view *v);

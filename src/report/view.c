@@ -45,12 +45,26 @@ static struct miss make_miss(bool known, int64_t estimate, int64_t peak)
     return m;
 }
 
+/* The wave's estimate; false where the estimator does not apply: what it
+** falls back to is another estimator's. */
+static bool estimate_of(const struct record_found *c, int64_t wave,
+                        const char *estimator, const char *term, int64_t *out)
+{
+    const struct record_row *r = record_get(c, wave, RECORD_MAX, estimator,
+                                            term);
+
+    if (r == NULL || !r->measured || r->status == STATUS_REFUSED)
+        return false;
+    *out = r->bytes;
+    return true;
+}
+
 struct miss view_miss(const struct record_found *c, int64_t wave,
                       const char *estimator, const char *term)
 {
     int64_t estimate = 0, peak = 0;
     bool known = wave >= 0 &&
-        record_bytes(c, wave, RECORD_MAX, estimator, term, &estimate) &&
+        estimate_of(c, wave, estimator, term, &estimate) &&
         record_bytes(c, wave, RECORD_MAX, "peak", "total", &peak);
 
     return make_miss(known, estimate, peak);
@@ -61,7 +75,7 @@ struct miss view_miss_requested(const struct record_found *c, int64_t wave,
 {
     int64_t estimate = 0, peak = 0, i;
     bool known = wave >= 0 &&
-        record_bytes(c, wave, RECORD_MAX, estimator, term, &estimate);
+                 estimate_of(c, wave, estimator, term, &estimate);
 
     for (i = 0; i < c->n_peak; i++)
         if (c->peak[i].wave == wave && c->peak[i].requested > peak)
@@ -163,6 +177,16 @@ const char *view_name(const struct record_found *c, char *out, size_t cap)
     snprintf(out, cap, "%s/%s", c->shape.scenario, c->shape.name);
     for (p = out; *p != '\0'; p++)
         if (*p == '`' || *p == '|' || *p == '\n' || *p == '\r') *p = '?';
+    return out;
+}
+
+const char *view_grouped(int64_t n, char out[32])
+{
+    struct buf b = BUF_INIT;
+
+    buf_put_grouped(&b, n);
+    snprintf(out, 32, "%s", buf_text(&b));
+    buf_free(&b);
     return out;
 }
 

@@ -31,7 +31,7 @@ int64_t view_wave(const struct record_found *c, bool cold);
 
 /* An estimate against the peak of the most-loaded rank. */
 struct miss {
-    bool known;             /* both are there */
+    bool known;             /* both are there, and the estimator applies */
     bool under;             /* the estimate is less, by bytes */
     int64_t estimate, peak;
     double percent;         /* NaN when not known */
@@ -76,6 +76,9 @@ int64_t view_bytes(const struct record_found *c, int64_t wave, int64_t rank,
 /* How a case is named: "scenario/case"; borrowed until the next call. Names
 ** that would break a code span lose those bytes. */
 const char *view_name(const struct record_found *c, char *out, size_t cap);
+
+/* "1,234,567" in out, which it returns. */
+const char *view_grouped(int64_t n, char out[32]);
 
 /* "No case here; this makes them:" and the command. */
 void view_absent(struct view *v, const char *what, const char *scenario);

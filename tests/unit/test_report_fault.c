@@ -61,7 +61,7 @@ static int read_records(const char *dir)
 
 static int write_report(const char *dir, enum report_format format)
 {
-    struct report_options o = {dir, "tests/golden/report/figures.csv", format,
+    struct report_options o = {dir, "tests/golden/report/published", format,
                                false};
     struct buf written = BUF_INIT;
     struct err e;

@@ -42,7 +42,7 @@ static void compare(const char *path, const char *golden)
 static void write_report(const char *dir, enum report_format format,
                          struct buf *written)
 {
-    struct report_options o = {dir, GOLDEN "figures.csv", format, false};
+    struct report_options o = {dir, GOLDEN "published", format, false};
     struct err e;
     bool missing;
 

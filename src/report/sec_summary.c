@@ -1,0 +1,225 @@
+/*
+** sec_summary.c - every published claim on one page: published, ours, and
+** the section that has the rest. Figures are those of the sections, made
+** from the same records.
+*/
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "report/sections.h"
+
+static const char real[] = "real-40";
+
+/* One line; where is the section's title. */
+static void line(struct view *v, struct table *t, const char *claim,
+                 const char *published, const char *ours, const char *where)
+{
+    cell_text(v->d, t, claim);
+    cell_text(v->d, t, published);
+    cell_text(v->d, t, ours);
+    cell_text(v->d, t, where);
+}
+
+static void errors(struct view *v, struct table *t)
+{
+    char claim[160], theirs[80], ours[80];
+    int64_t i;
+
+    for (i = 0; i < v->n_case; i++) {
+        const struct record_found *c = v->kase[i];
+        int64_t w = view_wave(c, true);
+        struct miss b = view_miss(c, w, BEFORE, "admitted");
+        struct miss a = view_miss(c, w, AFTER, "admitted");
+        if (!view_is_published(c) || !b.known || !a.known) continue;
+        snprintf(claim, sizeof claim, "error cold, %.80s: before, after",
+                 c->shape.name);
+        snprintf(theirs, sizeof theirs, "%+.1f %%, %+.1f %%",
+                 c->shape.published_before_cold,
+                 c->shape.published_after_cold);
+        snprintf(ours, sizeof ours, "%+.1f %%, %+.1f %%", b.percent,
+                 a.percent);
+        line(v, t, claim, theirs, ours, "table, fidelity");
+    }
+}
+
+/* "4.150, 5.760" of a key's two ranks. */
+static void put_pair(struct view *v, const char *key, char out[80])
+{
+    snprintf(out, 80, "%.3f, %.3f GB", figure(v->published, "%s.rank0", key),
+             figure(v->published, "%s.rank1", key));
+}
+
+static void ranks(struct view *v, struct table *t)
+{
+    static const struct {
+        const char *claim, *key, *source, *term[2];
+    } q[] = {
+        {"boundaries, rank 0, rank 1", "trace.boundaries", "peak",
+         {"boundaries", NULL}},
+        {"executor records, rank 0, rank 1", "trace.attention_records",
+         "kept/attention", {"attention_records", NULL}},
+        {"attention kept, rank 0, rank 1", "trace.attention_retained",
+         "kept/attention", {"attention_records", "attention"}},
+    };
+    const struct record_found *c = view_published(v, real);
+    int64_t w = c ? view_wave(c, true) : -1, sum[2];
+    char theirs[80], ours[80];
+    size_t i;
+    int r;
+
+    if (w < 0 || c->shape.cp != 2) return;
+    for (i = 0; i < sizeof q / sizeof *q; i++) {
+        for (r = 0; r < 2; r++) {
+            sum[r] = view_bytes(c, w, r, q[i].source, q[i].term[0]);
+            if (q[i].term[1] != NULL)
+                sum[r] += view_bytes(c, w, r, q[i].source, q[i].term[1]);
+        }
+        put_pair(v, q[i].key, theirs);
+        snprintf(ours, sizeof ours, "%.3f, %.3f GB", (double)sum[0] / 1e9,
+                 (double)sum[1] / 1e9);
+        line(v, t, q[i].claim, theirs, ours, "attention");
+    }
+}
+
+static void stack(struct view *v, struct table *t)
+{
+    char claim[80], theirs[80], ours[120];
+    int64_t ep, i;
+
+    for (ep = 1; ep <= 2; ep++) {
+        double min = NAN, max = NAN;
+        int64_t under = 0, waves = 0;
+        for (i = 0; i < v->n_case; i++) {
+            const struct record_found *c = v->kase[i];
+            struct miss m;
+            if (c->shape.ep != ep ||
+                strcmp(c->shape.scenario, "full-stack") != 0) continue;
+            m = view_miss(c, view_wave(c, true), AFTER, "raw");
+            if (!m.known) continue;
+            if (!(m.percent >= min)) min = m.percent;
+            if (!(m.percent <= max)) max = m.percent;
+            under += m.under;
+            waves++;
+        }
+        if (waves == 0) continue;
+        snprintf(claim, sizeof claim, "full stack cold, EP%d, raw", (int)ep);
+        snprintf(theirs, sizeof theirs, "%+.1f to %+.1f %%, %.0f under",
+                 figure(v->published, "full_stack.ep%d.min", (int)ep),
+                 figure(v->published, "full_stack.ep%d.max", (int)ep),
+                 figure(v->published, "full_stack.under"));
+        snprintf(ours, sizeof ours, "%+.1f to %+.1f %%, %d of %d under", min,
+                 max, (int)under, (int)waves);
+        line(v, t, claim, theirs, ours, "stack");
+    }
+}
+
+/* The largest difference over all cold waves between per-rank and a variant
+** of it, over scenario (NULL: the published cases). */
+static int64_t most(const struct view *v, const char *variant,
+                    const char *scenario, int64_t sign)
+{
+    int64_t i, a, b, best = -1;
+
+    for (i = 0; i < v->n_case; i++) {
+        const struct record_found *c = v->kase[i];
+        int64_t w = view_wave(c, true);
+        if (scenario ? strcmp(c->shape.scenario, scenario) != 0
+                     : !view_is_published(c)) continue;
+        if (w >= 0 && record_bytes(c, w, RECORD_MAX, AFTER, "raw", &a) &&
+            record_bytes(c, w, RECORD_MAX, variant, "raw", &b) &&
+            sign * (b - a) > best) best = sign * (b - a);
+    }
+    return best;
+}
+
+static void variants(struct view *v, struct table *t)
+{
+    char theirs[80], ours[80];
+    int64_t x = most(v, AFTER "/unpaired", "full-stack", 1);
+
+    if (x >= 0) {
+        snprintf(theirs, sizeof theirs, "up to %.0f MB",
+                 figure(v->published, "pairing.overcount.max"));
+        snprintf(ours, sizeof ours, "up to %.0f MB", (double)x / 1e6);
+        line(v, t, "over-count that pairing avoids", theirs, ours, "pairing");
+    }
+    x = most(v, AFTER "/one-lse", NULL, -1);
+    if (x >= 0) {
+        snprintf(theirs, sizeof theirs, "under %.2f GB",
+                 figure(v->published, "trace.one_lse.max"));
+        snprintf(ours, sizeof ours, "up to %.4f GB", (double)x / 1e9);
+        line(v, t, "one more LSE per stage", theirs, ours, "one-lse");
+    }
+    x = most(v, AFTER "/no-allowance", NULL, -1);
+    if (x >= 0) {
+        snprintf(ours, sizeof ours, "up to %.3f GB", (double)x / 1e9);
+        line(v, t, "EP2 routing allowance", "most of the EP2 gap", ours,
+             "allowance");
+    }
+}
+
+/* Adapter gradients at the peak where that lies in layer 0. */
+static void adapters(struct view *v, struct table *t)
+{
+    int64_t i, most_bytes = -1, waves = 0;
+    char theirs[80], ours[80];
+
+    for (i = 0; i < v->n_case; i++) {
+        const struct record_found *c = v->kase[i];
+        int64_t w = view_wave(c, true), bytes;
+        const struct record_peak *p = record_peak_max(c, w);
+        if (p == NULL || p->layer != 0 || c->shape.ep != 1 ||
+            strcmp(c->shape.scenario, "full-stack") != 0) continue;
+        bytes = view_bytes(c, w, RECORD_MAX, "peak", "adapter_gradients");
+        if (bytes > most_bytes) most_bytes = bytes;
+        waves++;
+    }
+    if (waves == 0) return;
+    snprintf(theirs, sizeof theirs, "%.0f to %.0f MB (experts), layer 0",
+             figure(v->published, "trace.adapter_gradients.short_wave.min"),
+             figure(v->published, "trace.adapter_gradients.short_wave.max"));
+    snprintf(ours, sizeof ours, "%.0f MB (all), layer 0, %d waves",
+             (double)most_bytes / 1e6, (int)waves);
+    line(v, t, "adapter gradients at a short wave's peak, EP1", theirs, ours,
+         "adapters");
+}
+
+static void checks(struct view *v, struct table *t)
+{
+    int64_t i;
+    char ours[80], theirs[80];
+
+    snprintf(theirs, sizeof theirs, "within %.1f %% of traces, no test",
+             figure(v->published, "trace.mirror_difference.max"));
+    for (i = 0; i < v->set->n_check; i++) {
+        const struct record_check *c = &v->set->check[i];
+        bool mirror = strcmp(c->check, "mirror-executor") == 0;
+        snprintf(ours, sizeof ours, "%d failed of %d", (int)c->failed,
+                 (int)c->cases);
+        if (mirror)
+            line(v, t, "mirror against executor", theirs, ours, "mirror");
+        if (strcmp(c->check, "lower-bound") == 0)
+            line(v, t, "lower bound at or below every split", "stated", ours,
+                 "bound");
+    }
+}
+
+void sec_summary(struct view *v)
+{
+    struct table *t;
+
+    doc_heading(v->d, 2, "summary", "Every claim on one page");
+    t = doc_table(v->d, "summary", "claim|published|ours|section");
+    errors(v, t);
+    ranks(v, t);
+    stack(v, t);
+    variants(v, t);
+    adapters(v, t);
+    checks(v, t);
+    if (table_rows(t) > 0) return;
+    cell_text(v->d, t, "no case of the published claims in this folder");
+    cell_none(v->d, t);
+    cell_none(v->d, t);
+    cell_none(v->d, t);
+}
