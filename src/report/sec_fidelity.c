@@ -152,16 +152,38 @@ static void put_intro(struct view *v)
              "in the peak's layer.");
 }
 
+/* Widens [range] by the distance of a published case from one implied peak. */
+static void widen(double range[2], const struct record_found *c,
+                  const char *estimator, double percent)
+{
+    double implied = view_implied(c, estimator, percent);
+    struct miss m = view_miss(c, view_wave(c, true), estimator, "raw");
+    double x = 100.0 * ((double)m.peak - implied) / implied;
+
+    if (!m.known || isnan(x)) return;
+    if (!(x >= range[0])) range[0] = x;
+    if (!(x <= range[1])) range[1] = x;
+}
+
 static void put_outro(struct view *v)
 {
-    doc_para(v->d, "With balanced routing our peaks lie below the implied "
-             "ones. Unevenness closes the distance only where it falls on "
-             "the rank with the larger floor and on one of the last layers: "
-             "backward releases a boundary with each layer, so a crowded "
-             "layer further down peaks lower. How the traced runs routed is "
-             "not published, so nothing is chosen to fit: the distance "
-             "stands as it is, and the rows above say what share at the peak "
-             "would explain it.");
+    double range[2] = {NAN, NAN};
+    int64_t i;
+
+    for (i = 0; i < v->n_case; i++) {
+        const struct record_found *c = v->kase[i];
+        if (!view_is_published(c)) continue;
+        widen(range, c, BEFORE, c->shape.published_before_cold);
+        widen(range, c, AFTER, c->shape.published_after_cold);
+    }
+    doc_para(v->d, "With balanced routing our peaks lie %+.1f %% to %+.1f %% "
+             "from the implied ones. Unevenness moves a peak only where it "
+             "falls on the rank with the larger floor and on one of the last "
+             "layers: backward releases a boundary with each layer, so a "
+             "crowded layer further down peaks lower. How the traced runs "
+             "routed is not published, and nothing is chosen to fit: the "
+             "distance stands as it is, and the rows above say what share at "
+             "the peak would explain it.", range[0], range[1]);
 }
 
 void sec_fidelity(struct view *v)
