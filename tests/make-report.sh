@@ -9,6 +9,7 @@ scenarios='pr-accuracy pr-accuracy-ep1 routing random real-waves full-stack
 list=
 for s in $scenarios; do list="$list lua/scenarios/$s.lua"; done
 
+mkdir -p "$(dirname "$records")"
 # shellcheck disable=SC2086  # a list of files without blanks
 "$program" run --check -j 2 --out "$records" $list >"$records.txt"
 "$program" report "$records" >/dev/null
