@@ -241,7 +241,7 @@ static int read_result(lua_State *L)
     decl_need(&d, "raw");
     decl_int(&d, "raw", 0, INT64_MAX, &out->raw);
     out->admitted = admitted(out->raw);
-    out->supported = true;
+    out->supported = out->priced = true;
     if (!decl_table(&d, "terms")) {
         out->term[CAT_OTHER] = out->raw;
         return 0;
