@@ -15,10 +15,10 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-/* a * b / c rounded down; the result fits where it is used. */
-static int64_t mul_div(uint64_t a, uint64_t b, uint64_t c)
+/* (a * b + add) / c rounded down; the result fits where it is used. */
+static int64_t mul_div(uint64_t a, uint64_t b, uint64_t add, uint64_t c)
 {
-    return (int64_t)((wide)a * b / c);
+    return (int64_t)(((wide)a * b + add) / c);
 }
 
 /* ---- real arithmetic, the same everywhere --------------------------- */
@@ -155,7 +155,7 @@ static void received_cv(const struct routing *r, int64_t layer,
     }
     for (int64_t i = 0; i < ep; i++) {
         before = (uint64_t)out[i];
-        out[i] = mul_div((uint64_t)total, before, sum) - done;
+        out[i] = mul_div((uint64_t)total, before, 0, sum) - done;
         done += out[i];
     }
 }
@@ -165,13 +165,14 @@ static int received_share(const struct routing *r, int64_t ep, int64_t total,
 {
     double millionths = mul(r->share, 1e6);
     int64_t rank = r->share_rank, mine, i, k = 0;
+    uint64_t whole_share = (uint64_t)ep * 1000000;
 
     if (!(r->share >= 1 && r->share <= (double)ep) || rank < 0 || rank >= ep)
         return err_set(e, ERR_INPUT, "routing: rank %" PRId64 " cannot have "
                        "%g times its even share at ep %" PRId64, rank,
                        r->share, ep);
     mine = mul_div((uint64_t)total, (uint64_t)(millionths + 0.5),
-                   (uint64_t)ep * 1000000);
+                   whole_share / 2, whole_share);      /* to the nearest */
     mine = num_min(mine, total);
     for (i = 0; i < ep; i++) {
         int64_t rest = total - mine, n = ep - 1;
