@@ -54,10 +54,13 @@ static void place(const struct decl *d, const char *key, char *out,
     char value[64] = "";
 
     if (key != NULL) {
-        lua_pushstring(d->L, key);
-        lua_rawget(d->L, d->table);
-        literal(d->L, -1, value, sizeof value);
-        lua_pop(d->L, 1);
+        if (lua_istable(d->L, d->table)) {      /* a complaint may be that
+                                                   it is none */
+            lua_pushstring(d->L, key);
+            lua_rawget(d->L, d->table);
+            literal(d->L, -1, value, sizeof value);
+            lua_pop(d->L, 1);
+        }
         k = source_find(&s->source, key, value, d->file, d->line);
     }
     if (k != NULL)

@@ -71,7 +71,8 @@ int api_estimator(lua_State *L)
         decl_fail(&d, "name", "must be a string");
     check_name(&d, lua_tostring(L, -1), list);
     if (decl_get(&d, "price") != LUA_TFUNCTION)
-        decl_fail(&d, "price", "must be a function of the facts, not a %s",
+        decl_fail(&d, "price", "must be a function of the facts, not %s%s",
+                  lua_isnil(L, -1) ? "" : "a ",
                   luaL_typename(L, -1));
     if (lua_rawlen(L, list) >= MAX_ESTIMATORS)
         return luaL_error(L, "more than %d estimators", MAX_ESTIMATORS);

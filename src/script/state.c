@@ -198,9 +198,21 @@ void script_nomem(lua_State *L)
     raise_death(L);
 }
 
+/* n bytes of text, or all if there are fewer; NULL when memory runs out. */
+static char *copy_text(const char *text, size_t n)
+{
+    size_t len = strnlen(text, n);
+    char *copy = malloc(len + 1);
+
+    if (copy == NULL) return NULL;
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    return copy;
+}
+
 void script_dup(lua_State *L, char **out, const char *text)
 {
-    char *copy = strdup(text);
+    char *copy = copy_text(text, SIZE_MAX);
 
     if (copy == NULL) script_nomem(L);
     free(*out);
@@ -369,15 +381,13 @@ static int open_state(lua_State *L)
 static bool set_names(struct script *s, const char *path, const char *data_dir)
 {
     const char *slash = strrchr(path, '/');
+    size_t n = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
 
-    s->path = strdup(strcmp(path, "-") == 0 ? "stdin" : path);
-    s->chunk = s->path == NULL ? NULL
-                               : strdup(slash != NULL ? slash + 1 : s->path);
-    if (slash == NULL)
-        s->dir = strdup(".");
-    else
-        s->dir = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-    s->data_dir = strdup(data_dir);
+    s->path = copy_text(strcmp(path, "-") == 0 ? "stdin" : path, SIZE_MAX);
+    if (s->path == NULL) return false;
+    s->chunk = copy_text(slash != NULL ? slash + 1 : s->path, SIZE_MAX);
+    s->dir = n > 0 ? copy_text(path, n) : copy_text(".", 1);
+    s->data_dir = copy_text(data_dir, SIZE_MAX);
     return s->path != NULL && s->chunk != NULL && s->dir != NULL &&
            s->data_dir != NULL;
 }
