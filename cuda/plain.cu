@@ -1,0 +1,276 @@
+/*
+** plain.cu - element by element: fill, copy, add, scale, random numbers,
+** heads in and out of wide rows, transposes of groups.
+**
+** A thread walks elements with a grid stride; index i is row i / cols.
+*/
+#include "cu.cuh"
+
+extern "C" {
+#include "dev/random.h"
+}
+
+constexpr int THREADS = 256;
+
+#define EACH(i, n)                                                        \
+    for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;      \
+         i < (n); i += int64_t{blockDim.x} * gridDim.x)
+
+static int64_t count_of(const cu_view &v)
+{
+    return int64_t{v.rows} * v.cols;
+}
+
+/* ---- fill and copy ------------------------------------------------------------------- */
+
+static __global__ void fill_float(cu_view x, float value)
+{
+    EACH(i, int64_t{x.rows} * x.cols) cu_put(x, i / x.cols, i % x.cols, value);
+}
+
+template <typename T>
+static __global__ void fill_integer(T *p, int64_t rows, int64_t cols,
+                                    int64_t ld, T value)
+{
+    EACH(i, rows * cols) p[i / cols * ld + i % cols] = value;
+}
+
+template <typename T>
+static int fill_as(struct cu *c, const struct mat &x, double value,
+                   struct err *e)
+{
+    T *p = static_cast<T *>(x.p);
+    T v = static_cast<T>(value);
+    int64_t rows = x.rows, cols = x.cols, ld = x.ld;
+
+    LAUNCH(fill_integer, cu_blocks(rows * cols, THREADS), THREADS, 0,
+           c->stream, p, rows, cols, ld, v);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+int cu_fill(struct dev *d, const struct k_fill *a, struct err *e)
+{
+    struct cu *c = cu_of(d);
+    float value = static_cast<float>(a->value);
+    cu_view x;
+    int rc;
+
+    if (a->x.rows == 0 || a->x.cols == 0) return ERR_OK;
+    if (a->x.t == DT_I32) return fill_as<int32_t>(c, a->x, a->value, e);
+    if (a->x.t == DT_I64) return fill_as<int64_t>(c, a->x, a->value, e);
+    if (a->x.t == DT_U8) return fill_as<uint8_t>(c, a->x, a->value, e);
+    if (a->x.t == DT_F64) return fill_as<double>(c, a->x, a->value, e);
+    rc = cu_view_of(&a->x, -1, -1, "fill x", &x, e);
+    if (rc != ERR_OK) return rc;
+    LAUNCH(fill_float, cu_blocks(count_of(x), THREADS), THREADS, 0, c->stream,
+           x, value);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+static __global__ void convert(cu_view dst, cu_view src)
+{
+    EACH(i, int64_t{dst.rows} * dst.cols)
+        cu_put(dst, i / dst.cols, i % dst.cols,
+               cu_get(src, i / dst.cols, i % dst.cols));
+}
+
+static int copy_bits(struct cu *c, const struct k_copy *a, struct err *e)
+{
+    size_t w = static_cast<size_t>(dtype_bytes(a->dst.t));
+
+    CU_TRY(cudaMemcpy2DAsync(
+        a->dst.p, static_cast<size_t>(a->dst.ld) * w, a->src.p,
+        static_cast<size_t>(a->src.ld) * w,
+        static_cast<size_t>(a->dst.cols) * w,
+        static_cast<size_t>(a->dst.rows), cudaMemcpyDeviceToDevice,
+        c->stream));
+    return ERR_OK;
+}
+
+int cu_copy(struct dev *d, const struct k_copy *a, struct err *e)
+{
+    cu_view dst, src;
+    int rc;
+
+    if (a->dst.rows != a->src.rows || a->dst.cols != a->src.cols)
+        return err_set(e, ERR_RUN, "cuda: copy of views of two sizes");
+    if (a->dst.rows == 0 || a->dst.cols == 0) return ERR_OK;
+    if (a->dst.t == a->src.t) return copy_bits(cu_of(d), a, e);
+    rc = cu_view_of(&a->dst, -1, -1, "copy dst", &dst, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->src, dst.rows, dst.cols, "copy src", &src, e);
+    if (rc != ERR_OK) return rc;
+    LAUNCH(convert, cu_blocks(count_of(dst), THREADS), THREADS, 0,
+           cu_of(d)->stream, dst, src);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+/* ---- add and scale ---------------------------------------------------------------------- */
+
+static __global__ void add_views(cu_view out, cu_view a, cu_view b)
+{
+    EACH(i, int64_t{out.rows} * out.cols) {
+        int64_t r = i / out.cols, k = i % out.cols;
+        cu_put(out, r, k, cu_get(a, r, k) + cu_get(b, r, k));
+    }
+}
+
+int cu_add(struct dev *d, const struct k_add *k, struct err *e)
+{
+    cu_view out, a, b;
+    int rc = cu_view_of(&k->out, -1, -1, "add out", &out, e);
+
+    if (rc == ERR_OK)
+        rc = cu_view_of(&k->a, out.rows, out.cols, "add a", &a, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&k->b, out.rows, out.cols, "add b", &b, e);
+    if (rc != ERR_OK || count_of(out) == 0) return rc;
+    LAUNCH(add_views, cu_blocks(count_of(out), THREADS), THREADS, 0,
+           cu_of(d)->stream, out, a, b);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+static __global__ void scale_view(cu_view out, cu_view a, float s)
+{
+    EACH(i, int64_t{out.rows} * out.cols) {
+        int64_t r = i / out.cols, k = i % out.cols;
+        cu_put(out, r, k, s * cu_get(a, r, k));
+    }
+}
+
+int cu_scale(struct dev *d, const struct k_scale *k, struct err *e)
+{
+    float s = static_cast<float>(k->s);
+    cu_view out, a;
+    int rc = cu_view_of(&k->out, -1, -1, "scale out", &out, e);
+
+    if (rc == ERR_OK)
+        rc = cu_view_of(&k->a, out.rows, out.cols, "scale a", &a, e);
+    if (rc != ERR_OK || count_of(out) == 0) return rc;
+    LAUNCH(scale_view, cu_blocks(count_of(out), THREADS), THREADS, 0,
+           cu_of(d)->stream, out, a, s);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+/* ---- random numbers ------------------------------------------------------------------------ */
+
+/* dev/random.h's functions, for the device. Products and sums are rounded
+** one by one, so that the numbers are those of the host. */
+static __device__ uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+static __device__ double value_of(uint64_t key, uint64_t i, double scale,
+                                  double offset)
+{
+    uint64_t bits = mix(key + 0x9E3779B97F4A7C15u * (i + 1));
+    int64_t u = static_cast<int64_t>(bits >> 40) - (1 << 23);
+    double unit = __dmul_rn(static_cast<double>(u), 1.0 / (1 << 23));
+
+    return __dadd_rn(offset, __dmul_rn(scale, unit));
+}
+
+static __global__ void random_view(cu_view x, uint64_t seed, uint64_t stream,
+                                   uint64_t first, double scale,
+                                   double offset)
+{
+    uint64_t key = mix(seed + 0x9E3779B97F4A7C15u * (stream + 1));
+
+    EACH(i, int64_t{x.rows} * x.cols)
+        cu_put(x, i / x.cols, i % x.cols,
+               static_cast<float>(value_of(
+                   key, first + static_cast<uint64_t>(i), scale, offset)));
+}
+
+int cu_random(struct dev *d, const struct k_random *a, struct err *e)
+{
+    uint64_t seed = a->seed, stream = a->stream, first = a->first;
+    double scale = a->scale, offset = a->offset;
+    cu_view x;
+    int rc = cu_view_of(&a->x, -1, -1, "random x", &x, e);
+
+    if (rc != ERR_OK || count_of(x) == 0) return rc;
+    LAUNCH(random_view, cu_blocks(count_of(x), THREADS), THREADS, 0,
+           cu_of(d)->stream, x, seed, stream, first, scale, offset);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+/* ---- heads ------------------------------------------------------------------------------------ */
+
+static __global__ void move_heads(cu_view packed, cu_view joined,
+                                  int head_dim, int64_t stride,
+                                  int64_t offset, bool join)
+{
+    EACH(i, int64_t{packed.rows} * packed.cols) {
+        int64_t r = i / packed.cols, k = i % packed.cols;
+        int64_t at = offset + k / head_dim * stride + k % head_dim;
+
+        if (join) cu_put(joined, r, at, cu_get(packed, r, k));
+        else cu_put(packed, r, k, cu_get(joined, r, at));
+    }
+}
+
+int cu_heads(struct dev *d, const struct k_heads *a, struct err *e)
+{
+    int head_dim = static_cast<int>(a->head_dim);
+    int64_t stride = a->stride, offset = a->offset;
+    bool join = a->join;
+    cu_view packed, joined;
+    int rc = cu_view_of(&a->packed, -1, a->heads * a->head_dim,
+                        "heads packed", &packed, e);
+
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->joined, packed.rows, -1, "heads joined", &joined,
+                        e);
+    if (rc == ERR_OK && a->heads > 0 &&
+        offset + (a->heads - 1) * stride + head_dim > joined.cols)
+        rc = err_set(e, ERR_RUN, "cuda: heads reach beyond the joined row");
+    if (rc != ERR_OK || count_of(packed) == 0) return rc;
+    LAUNCH(move_heads, cu_blocks(count_of(packed), THREADS), THREADS, 0,
+           cu_of(d)->stream, packed, joined, head_dim, stride, offset, join);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+/* ---- transposes ---------------------------------------------------------------------------------- */
+
+/* Element (g, i, j) of y is (g, j, i) of x, or zero beyond it. */
+static __global__ void transpose_groups(cu_view y, cu_view x, int y_rows,
+                                        int x_rows)
+{
+    EACH(n, int64_t{y.rows} * y.cols) {
+        int64_t r = n / y.cols, j = n % y.cols;
+        int64_t g = r / y_rows, i = r % y_rows;
+        bool inside = j < x_rows && i < x.cols;
+
+        cu_put(y, r, j, inside ? cu_get(x, g * x_rows + j, i) : 0.0f);
+    }
+}
+
+int cu_transpose(struct dev *d, const struct k_transpose *a, struct err *e)
+{
+    cu_view y, x;
+    int y_rows, x_rows;
+    int rc = cu_view_of(&a->y, -1, -1, "transpose y", &y, e);
+
+    if (rc == ERR_OK) rc = cu_view_of(&a->x, -1, -1, "transpose x", &x, e);
+    if (rc != ERR_OK || a->n_group == 0 || count_of(y) == 0) return rc;
+    if (y.rows % a->n_group != 0 || x.rows % a->n_group != 0)
+        return err_set(e, ERR_RUN, "cuda: transpose: rows are no multiple of "
+                       "the groups");
+    y_rows = static_cast<int>(y.rows / a->n_group);
+    x_rows = static_cast<int>(x.rows / a->n_group);
+    LAUNCH(transpose_groups, cu_blocks(count_of(y), THREADS), THREADS, 0,
+           cu_of(d)->stream, y, x, y_rows, x_rows);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
