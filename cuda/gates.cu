@@ -1,0 +1,325 @@
+/*
+** gates.cu - gates of all kinds, forward and backward: sigmoid and silu
+** gates, SwiGLU with routing weights, row gates, the GDN's decay and beta
+** (model.md 2.2 to 2.4, 3.3, 3.7, 3.11, 3.14).
+*/
+#include "cu.cuh"
+
+constexpr int THREADS = 256;
+constexpr int WARPS = 8;
+
+#define EACH(i, n)                                                        \
+    for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;      \
+         i < (n); i += int64_t{blockDim.x} * gridDim.x)
+#define EACH_ROW(r, rows)                                                   \
+    int lane = static_cast<int>(threadIdx.x) % 32;                          \
+    for (int r = static_cast<int>(blockIdx.x) * WARPS +                     \
+                 static_cast<int>(threadIdx.x) / 32;                        \
+         r < (rows); r += static_cast<int>(gridDim.x) * WARPS)
+
+/* One view of rows x cols per name; leaves the function on a misfit. */
+#define VIEW(name, rows_, cols_)                                         \
+    cu_view name;                                                        \
+    do {                                                                 \
+        int rc_ = cu_view_of(&a->name, rows_, cols_, #name, &name, e);   \
+        if (rc_ != ERR_OK) return rc_;                                   \
+    } while (0)
+#define RUN_EACH(kernel, rows, cols, ...)                                 \
+    do {                                                                  \
+        int64_t n_ = int64_t{rows} * (cols);                              \
+        if (n_ == 0) return ERR_OK;                                       \
+        LAUNCH(kernel, cu_blocks(n_, THREADS), THREADS, 0,                \
+               cu_of(d)->stream, __VA_ARGS__);                            \
+        CU_LAUNCHED();                                                    \
+        return ERR_OK;                                                    \
+    } while (0)
+#define RUN_ROWS(kernel, rows, ...)                                       \
+    do {                                                                  \
+        if ((rows) == 0) return ERR_OK;                                   \
+        LAUNCH(kernel, cu_blocks(rows, WARPS), 32 * WARPS, 0,             \
+               cu_of(d)->stream, __VA_ARGS__);                            \
+        CU_LAUNCHED();                                                    \
+        return ERR_OK;                                                    \
+    } while (0)
+
+static __device__ __forceinline__ float sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* d silu(x) / dx where s = sigmoid(x). */
+static __device__ __forceinline__ float silu_slope(float x, float s)
+{
+    return s * (1.0f + x * (1.0f - s));
+}
+
+/* ---- sigmoid and silu gates ------------------------------------------------------------ */
+
+static __global__ void sigmoid_gate(cu_view out, cu_view o, cu_view gate)
+{
+    EACH(i, int64_t{out.rows} * out.cols) {
+        int64_t r = i / out.cols, c = i % out.cols;
+        cu_put(out, r, c, cu_get(o, r, c) * sigmoid(cu_get(gate, r, c)));
+    }
+}
+
+int cu_sigmoid_gate(struct dev *d, const struct k_sigmoid_gate *a,
+                    struct err *e)
+{
+    VIEW(out, -1, -1);
+    VIEW(o, out.rows, out.cols);
+    VIEW(gate, out.rows, out.cols);
+    RUN_EACH(sigmoid_gate, out.rows, out.cols, out, o, gate);
+}
+
+static __global__ void sigmoid_gate_bwd(cu_view d_o, cu_view dgate,
+                                        cu_view dout, cu_view o, cu_view gate)
+{
+    EACH(i, int64_t{o.rows} * o.cols) {
+        int64_t r = i / o.cols, c = i % o.cols;
+        float s = sigmoid(cu_get(gate, r, c)), g = cu_get(dout, r, c);
+
+        cu_put(dgate, r, c, g * cu_get(o, r, c) * s * (1.0f - s));
+        cu_put(d_o, r, c, g * s);
+    }
+}
+
+int cu_sigmoid_gate_bwd(struct dev *d, const struct k_sigmoid_gate_bwd *a,
+                        struct err *e)
+{
+    VIEW(o, -1, -1);
+    VIEW(d_o, o.rows, o.cols);
+    VIEW(dgate, o.rows, o.cols);
+    VIEW(dout, o.rows, o.cols);
+    VIEW(gate, o.rows, o.cols);
+    RUN_EACH(sigmoid_gate_bwd, o.rows, o.cols, d_o, dgate, dout, o, gate);
+}
+
+static __global__ void silu_gate(cu_view out, cu_view x, cu_view z)
+{
+    EACH(i, int64_t{out.rows} * out.cols) {
+        int64_t r = i / out.cols, c = i % out.cols;
+        float v = cu_get(z, r, c);
+        cu_put(out, r, c, cu_get(x, r, c) * v * sigmoid(v));
+    }
+}
+
+int cu_silu_gate(struct dev *d, const struct k_silu_gate *k, struct err *e)
+{
+    const struct { struct mat out, x, z; } views = {k->out, k->a, k->z};
+    const auto *a = &views;
+
+    VIEW(out, -1, -1);
+    VIEW(x, out.rows, out.cols);
+    VIEW(z, out.rows, out.cols);
+    RUN_EACH(silu_gate, out.rows, out.cols, out, x, z);
+}
+
+static __global__ void silu_gate_bwd(cu_view dx, cu_view dz, cu_view dout,
+                                     cu_view x, cu_view z)
+{
+    EACH(i, int64_t{x.rows} * x.cols) {
+        int64_t r = i / x.cols, c = i % x.cols;
+        float v = cu_get(z, r, c), s = sigmoid(v), g = cu_get(dout, r, c);
+
+        cu_put(dz, r, c, g * cu_get(x, r, c) * silu_slope(v, s));
+        cu_put(dx, r, c, g * v * s);
+    }
+}
+
+int cu_silu_gate_bwd(struct dev *d, const struct k_silu_gate_bwd *k,
+                     struct err *e)
+{
+    const struct { struct mat dx, dz, dout, x, z; } views = {
+        k->da, k->dz, k->dout, k->a, k->z};
+    const auto *a = &views;
+
+    VIEW(x, -1, -1);
+    VIEW(dx, x.rows, x.cols);
+    VIEW(dz, x.rows, x.cols);
+    VIEW(dout, x.rows, x.cols);
+    VIEW(z, x.rows, x.cols);
+    RUN_EACH(silu_gate_bwd, x.rows, x.cols, dx, dz, dout, x, z);
+}
+
+/* ---- SwiGLU ------------------------------------------------------------------------------- */
+
+static __device__ float weight_of(const cu_view &weight, int64_t r)
+{
+    return weight.p == nullptr ? 1.0f : cu_get(weight, r, 0);
+}
+
+static __global__ void swiglu(cu_view out, cu_view gu, cu_view weight)
+{
+    EACH(i, int64_t{out.rows} * out.cols) {
+        int64_t r = i / out.cols, c = i % out.cols;
+        float g = cu_get(gu, r, c), u = cu_get(gu, r, out.cols + c);
+        cu_put(out, r, c, g * sigmoid(g) * u * weight_of(weight, r));
+    }
+}
+
+static int weight_view(const struct mat *m, int64_t rows, cu_view *out,
+                       struct err *e)
+{
+    *out = cu_view{nullptr, 0, 0, 0, DT_F32};
+    return m->p == nullptr ? ERR_OK
+                           : cu_view_of(m, rows, 1, "weight", out, e);
+}
+
+int cu_swiglu(struct dev *d, const struct k_swiglu *a, struct err *e)
+{
+    cu_view weight;
+    VIEW(out, -1, -1);
+    VIEW(gu, out.rows, 2 * int64_t{out.cols});
+    int rc = weight_view(&a->weight, out.rows, &weight, e);
+    if (rc != ERR_OK) return rc;
+    RUN_EACH(swiglu, out.rows, out.cols, out, gu, weight);
+}
+
+/* A warp a row, for the weight's gradient sums over it. */
+static __global__ void swiglu_bwd(cu_view dgu, cu_view dweight, cu_view dout,
+                                  cu_view gu, cu_view weight)
+{
+    int ffn = dout.cols;
+
+    EACH_ROW(r, dout.rows) {
+        float w = weight_of(weight, r), sum = 0;
+
+        for (int c = lane; c < ffn; c += 32) {
+            float g = cu_get(gu, r, c), u = cu_get(gu, r, ffn + c);
+            float s = sigmoid(g), go = cu_get(dout, r, c), dh = w * go;
+
+            sum += go * g * s * u;
+            cu_put(dgu, r, c, dh * u * silu_slope(g, s));
+            cu_put(dgu, r, ffn + c, dh * g * s);
+        }
+        sum = cu_warp_sum(sum);
+        if (lane == 0 && dweight.p != nullptr) cu_put(dweight, r, 0, sum);
+    }
+}
+
+int cu_swiglu_bwd(struct dev *d, const struct k_swiglu_bwd *a, struct err *e)
+{
+    cu_view weight, dweight;
+    VIEW(dout, -1, -1);
+    VIEW(gu, dout.rows, 2 * int64_t{dout.cols});
+    VIEW(dgu, dout.rows, 2 * int64_t{dout.cols});
+    int rc = weight_view(&a->weight, dout.rows, &weight, e);
+    if (rc == ERR_OK) rc = weight_view(&a->dweight, dout.rows, &dweight, e);
+    if (rc != ERR_OK) return rc;
+    RUN_ROWS(swiglu_bwd, dout.rows, dgu, dweight, dout, gu, weight);
+}
+
+/* ---- one gate a row ---------------------------------------------------------------------------- */
+
+static __global__ void row_gate(cu_view out, cu_view x, cu_view logit)
+{
+    EACH(i, int64_t{out.rows} * out.cols) {
+        int64_t r = i / out.cols, c = i % out.cols;
+        cu_put(out, r, c, sigmoid(cu_get(logit, r, 0)) * cu_get(x, r, c));
+    }
+}
+
+int cu_row_gate(struct dev *d, const struct k_row_gate *a, struct err *e)
+{
+    VIEW(out, -1, -1);
+    VIEW(x, out.rows, out.cols);
+    VIEW(logit, out.rows, 1);
+    RUN_EACH(row_gate, out.rows, out.cols, out, x, logit);
+}
+
+static __global__ void row_gate_bwd(cu_view dx, cu_view dlogit, cu_view dout,
+                                    cu_view x, cu_view logit)
+{
+    EACH_ROW(r, x.rows) {
+        float s = sigmoid(cu_get(logit, r, 0)), sum = 0;
+
+        for (int c = lane; c < x.cols; c += 32) {
+            float g = cu_get(dout, r, c);
+            sum += g * cu_get(x, r, c);
+            cu_put(dx, r, c, s * g);
+        }
+        sum = cu_warp_sum(sum);
+        if (lane == 0) cu_put(dlogit, r, 0, sum * s * (1.0f - s));
+    }
+}
+
+int cu_row_gate_bwd(struct dev *d, const struct k_row_gate_bwd *a,
+                    struct err *e)
+{
+    VIEW(x, -1, -1);
+    VIEW(dx, x.rows, x.cols);
+    VIEW(dout, x.rows, x.cols);
+    VIEW(logit, x.rows, 1);
+    VIEW(dlogit, x.rows, 1);
+    RUN_ROWS(row_gate_bwd, x.rows, dx, dlogit, dout, x, logit);
+}
+
+/* ---- decay and beta ------------------------------------------------------------------------------ */
+
+static __device__ float softplus(float x)
+{
+    return x > 20.0f ? x : log1pf(expf(x));
+}
+
+static __global__ void gdn_gates(cu_view g, cu_view beta, cu_view x,
+                                 cu_view b, cu_view a_log, cu_view dt_bias)
+{
+    EACH(i, int64_t{g.rows} * g.cols) {
+        int64_t r = i / g.cols, h = i % g.cols;
+        float t = cu_get(x, r, h) + cu_get(dt_bias, 0, h);
+
+        cu_put(g, r, h, -expf(cu_get(a_log, 0, h)) * softplus(t));
+        cu_put(beta, r, h, sigmoid(cu_get(b, r, h)));
+    }
+}
+
+int cu_gdn_gates(struct dev *d, const struct k_gdn_gates *k, struct err *e)
+{
+    const struct { struct mat g, beta, x, b, a_log, dt_bias; } views = {
+        k->g, k->beta, k->a, k->b, k->a_log, k->dt_bias};
+    const auto *a = &views;
+
+    VIEW(g, -1, -1);
+    VIEW(beta, g.rows, g.cols);
+    VIEW(x, g.rows, g.cols);
+    VIEW(b, g.rows, g.cols);
+    VIEW(a_log, 1, g.cols);
+    VIEW(dt_bias, 1, g.cols);
+    RUN_EACH(gdn_gates, g.rows, g.cols, g, beta, x, b, a_log, dt_bias);
+}
+
+static __global__ void gdn_gates_bwd(cu_view dx, cu_view db, cu_view dg,
+                                     cu_view dbeta, cu_view x, cu_view beta,
+                                     cu_view a_log, cu_view dt_bias)
+{
+    EACH(i, int64_t{dx.rows} * dx.cols) {
+        int64_t r = i / dx.cols, h = i % dx.cols;
+        float t = cu_get(x, r, h) + cu_get(dt_bias, 0, h);
+        float s = cu_get(beta, r, h);
+
+        cu_put(dx, r, h, -cu_get(dg, r, h) * expf(cu_get(a_log, 0, h)) *
+                         sigmoid(t));
+        cu_put(db, r, h, cu_get(dbeta, r, h) * s * (1.0f - s));
+    }
+}
+
+int cu_gdn_gates_bwd(struct dev *d, const struct k_gdn_gates_bwd *k,
+                     struct err *e)
+{
+    const struct { struct mat dx, db, dg, dbeta, x, beta, a_log, dt_bias; }
+        views = {k->da, k->db, k->dg, k->dbeta, k->a, k->beta, k->a_log,
+                 k->dt_bias};
+    const auto *a = &views;
+
+    VIEW(dx, -1, -1);
+    VIEW(db, dx.rows, dx.cols);
+    VIEW(dg, dx.rows, dx.cols);
+    VIEW(dbeta, dx.rows, dx.cols);
+    VIEW(x, dx.rows, dx.cols);
+    VIEW(beta, dx.rows, dx.cols);
+    VIEW(a_log, 1, dx.cols);
+    VIEW(dt_bias, 1, dx.cols);
+    RUN_EACH(gdn_gates_bwd, dx.rows, dx.cols, dx, db, dg, dbeta, x, beta,
+             a_log, dt_bias);
+}
