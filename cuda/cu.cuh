@@ -89,6 +89,9 @@ int cu_meta_begin(struct cu *c, struct err *e);
 int cu_meta(struct cu *c, const void *host, size_t n, void **out,
             struct err *e);
 
+/* n bytes of that room with nothing in them, for a kernel's own use. */
+int cu_meta_room(struct cu *c, size_t n, void **out, struct err *e);
+
 /* ---- views --------------------------------------------------------------------------- */
 
 struct cu_view {

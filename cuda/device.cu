@@ -198,8 +198,7 @@ static int meta_grow(struct cu *c, size_t need, struct err *e)
     return ERR_OK;
 }
 
-int cu_meta(struct cu *c, const void *host, size_t n, void **out,
-            struct err *e)
+int cu_meta_room(struct cu *c, size_t n, void **out, struct err *e)
 {
     size_t at = (c->meta_used + 15) / 16 * 16;
 
@@ -211,14 +210,25 @@ int cu_meta(struct cu *c, const void *host, size_t n, void **out,
         int rc = meta_grow(c, at + n, e);
         if (rc != ERR_OK) return rc;
     }
+    *out = c->meta + at;
+    c->meta_used = at + n;
+    return ERR_OK;
+}
+
+int cu_meta(struct cu *c, const void *host, size_t n, void **out,
+            struct err *e)
+{
+    size_t at;
+    int rc = cu_meta_room(c, n, out, e);
+
+    if (rc != ERR_OK) return rc;
+    at = c->meta_used - n;
     if (n > 0) {
         memcpy(c->stage + at, host, n);
-        CU_TRY(cudaMemcpyAsync(c->meta + at, c->stage + at, n,
+        CU_TRY(cudaMemcpyAsync(*out, c->stage + at, n,
                                cudaMemcpyHostToDevice, c->stream));
     }
     CU_TRY(cudaEventRecord(c->meta_free, c->stream));
-    *out = c->meta + at;
-    c->meta_used = at + n;
     return ERR_OK;
 }
 
