@@ -1,0 +1,325 @@
+/*
+** router.cu - softmax and top-k over experts, its gradient, and the stable
+** order of pairs by (expert, row) (model.md 2.4, 3.15, 5).
+*/
+#include "cu.cuh"
+
+constexpr int WARPS = 4;
+constexpr int THREADS = 128;
+
+#define VIEW(name, rows_, cols_)                                         \
+    cu_view name;                                                        \
+    do {                                                                 \
+        int rc_ = cu_view_of(&a->name, rows_, cols_, #name, &name, e);   \
+        if (rc_ != ERR_OK) return rc_;                                   \
+    } while (0)
+
+#define EACH_ROW(r, rows)                                                   \
+    int lane = static_cast<int>(threadIdx.x) % 32;                          \
+    for (int r = static_cast<int>(blockIdx.x) * WARPS +                     \
+                 static_cast<int>(threadIdx.x) / 32;                        \
+         r < (rows); r += static_cast<int>(gridDim.x) * WARPS)
+
+/* An integer view as the kernels read it. */
+struct ints { int64_t *p; int64_t ld; };
+
+/* ---- choice ------------------------------------------------------------------------ */
+
+/* Does (va, a) come before (vb, b): larger logit, lower index on ties? */
+static __device__ bool before(float va, int a, float vb, int b)
+{
+    return va > vb || (va == vb && a < b);
+}
+
+/* The warp's best expert that comes after (last, last_index). */
+static __device__ int next_best(const cu_view &logits, int r, int lane,
+                                float last, int last_index, bool first)
+{
+    float best = -INFINITY;
+    int at = logits.cols;
+
+    for (int c = lane; c < logits.cols; c += 32) {
+        float v = cu_get(logits, r, c);
+
+        if (!first && !before(last, last_index, v, c)) continue;
+        if (at == logits.cols || before(v, c, best, at)) {
+            best = v;
+            at = c;
+        }
+    }
+    for (int d = 16; d > 0; d /= 2) {
+        float v = __shfl_xor_sync(0xffffffffu, best, d);
+        int i = __shfl_xor_sync(0xffffffffu, at, d);
+
+        if (i < logits.cols && (at == logits.cols || before(v, i, best, at))) {
+            best = v;
+            at = i;
+        }
+    }
+    /* all logits NaN: any order, but distinct */
+    return at < logits.cols ? at : (first ? 0 : (last_index + 1) %
+                                                logits.cols);
+}
+
+static __device__ void softmax(const cu_view &logits, const cu_view &scores,
+                               int r, int lane)
+{
+    float top = -INFINITY, sum = 0;
+
+    for (int c = lane; c < logits.cols; c += 32)
+        top = fmaxf(top, cu_get(logits, r, c));
+    top = cu_warp_max(top);
+    for (int c = lane; c < logits.cols; c += 32)
+        sum += expf(cu_get(logits, r, c) - top);
+    sum = cu_warp_sum(sum);
+    for (int c = lane; c < logits.cols; c += 32)
+        cu_put(scores, r, c, expf(cu_get(logits, r, c) - top) / sum);
+}
+
+static __global__ void route(cu_view logits, cu_view scores, uint8_t *map,
+                             int64_t map_ld, ints idx, cu_view weight,
+                             const int64_t *forced, bool norm)
+{
+    int top_k = weight.cols;
+
+    EACH_ROW(r, logits.rows) {
+        float last = 0, sum = 0;
+        int at = -1;
+
+        softmax(logits, scores, r, lane);
+        for (int c = lane; c < logits.cols; c += 32) map[r * map_ld + c] = 0;
+        __syncwarp();
+        for (int k = 0; k < top_k; k++) {
+            at = forced != nullptr
+                ? static_cast<int>(forced[int64_t{r} * top_k + k])
+                : next_best(logits, r, lane, last, at, k == 0);
+            last = cu_get(logits, r, at);
+            sum += cu_get(scores, r, at);
+            if (lane == 0) {
+                idx.p[r * idx.ld + k] = at;
+                map[r * map_ld + at] = 1;
+                cu_put(weight, r, k, cu_get(scores, r, at));
+            }
+        }
+        __syncwarp();
+        for (int k = lane; norm && k < top_k; k += 32)
+            cu_put(weight, r, k, cu_get(weight, r, k) / sum);
+    }
+}
+
+static int int_view(const struct mat *m, int64_t rows, int64_t cols,
+                    ints *out, struct err *e)
+{
+    if (m->t != DT_I64 || m->rows != rows || m->cols != cols ||
+        (rows > 0 && m->p == nullptr))
+        return err_set(e, ERR_RUN, "cuda: idx is no %lld x %lld view of i64",
+                       (long long)rows, (long long)cols);
+    *out = ints{static_cast<int64_t *>(m->p), m->ld};
+    return ERR_OK;
+}
+
+int cu_router(struct dev *d, const struct k_router *a, struct err *e)
+{
+    uint8_t *map = static_cast<uint8_t *>(a->map.p);
+    int64_t map_ld = a->map.ld;
+    const int64_t *forced = a->forced;
+    bool norm = a->norm;
+    ints idx;
+    VIEW(logits, -1, -1);
+    VIEW(scores, logits.rows, logits.cols);
+    VIEW(weight, logits.rows, -1);
+    int rc = int_view(&a->idx, logits.rows, weight.cols, &idx, e);
+    if (rc == ERR_OK && (a->map.t != DT_U8 || a->map.rows != logits.rows ||
+                         a->map.cols != logits.cols))
+        rc = err_set(e, ERR_RUN, "cuda: map is no view of u8 like logits");
+    if (rc == ERR_OK && weight.cols > logits.cols)
+        rc = err_set(e, ERR_RUN, "cuda: more choices than experts");
+    if (rc != ERR_OK || logits.rows == 0) return rc;
+    LAUNCH(route, cu_blocks(logits.rows, WARPS), 32 * WARPS, 0,
+           cu_of(d)->stream, logits, scores, map, map_ld, idx, weight, forced,
+           norm);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+/* ---- gradient ------------------------------------------------------------------------- */
+
+/* Normalised: dr_e = w_e (dw_e - sum_j w_j dw_j) for chosen e. Otherwise
+** dr_e = p_e ([e chosen] dw_e - sum_j p_j dw_j) for all e. */
+static __global__ void route_bwd(cu_view dlogits, cu_view dweight,
+                                 cu_view scores, ints idx, cu_view weight,
+                                 bool norm)
+{
+    int top_k = weight.cols;
+
+    EACH_ROW(r, dlogits.rows) {
+        float along = 0;
+
+        for (int k = 0; k < top_k; k++)
+            along += cu_get(weight, r, k) * cu_get(dweight, r, k);
+        for (int c = lane; c < dlogits.cols; c += 32)
+            cu_put(dlogits, r, c,
+                   norm ? 0.0f : -cu_get(scores, r, c) * along);
+        __syncwarp();
+        for (int k = lane; k < top_k; k += 32) {
+            int64_t at = idx.p[r * idx.ld + k];
+            float w = cu_get(weight, r, k), g = cu_get(dweight, r, k);
+
+            cu_put(dlogits, r, at, w * (g - along));
+        }
+        __syncwarp();
+    }
+}
+
+int cu_router_bwd(struct dev *d, const struct k_router_bwd *a, struct err *e)
+{
+    bool norm = a->norm;
+    ints idx;
+    VIEW(dlogits, -1, -1);
+    VIEW(scores, dlogits.rows, dlogits.cols);
+    VIEW(weight, dlogits.rows, -1);
+    VIEW(dweight, dlogits.rows, weight.cols);
+    int rc = int_view(&a->idx, dlogits.rows, weight.cols, &idx, e);
+    if (rc != ERR_OK || dlogits.rows == 0) return rc;
+    LAUNCH(route_bwd, cu_blocks(dlogits.rows, WARPS), 32 * WARPS, 0,
+           cu_of(d)->stream, dlogits, dweight, scores, idx, weight, norm);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+/* ---- order of pairs ---------------------------------------------------------------------- */
+
+/* A counting sort whose thread for an expert reads its block's pairs in
+** order, so that the result is stable: counts per (block, expert), their
+** prefix sums in the order (expert, block), then places. */
+constexpr int PAIRS = 2048;     /* of a block */
+
+/* table[b * experts + x]: before place_pairs the first place, in count the
+** number of pairs. */
+static __global__ void count_pairs(ints idx, int top_k, int64_t pairs,
+                                   int experts, int32_t *table)
+{
+    int64_t first = int64_t{blockIdx.x} * PAIRS;
+    int64_t end = first + PAIRS < pairs ? first + PAIRS : pairs;
+
+    for (int x = static_cast<int>(threadIdx.x); x < experts; x += THREADS) {
+        int n = 0;
+
+        for (int64_t i = first; i < end; i++)
+            n += idx.p[i / top_k * idx.ld + i % top_k] == x;
+        table[int64_t{blockIdx.x} * experts + x] = n;
+    }
+}
+
+static __global__ void prefix_pairs(int32_t *table, int64_t *counts,
+                                    int blocks, int experts)
+{
+    int32_t place = 0;
+
+    for (int x = 0; x < experts; x++) {
+        int32_t from = place;
+
+        for (int b = 0; b < blocks; b++) {
+            int32_t n = table[int64_t{b} * experts + x];
+            table[int64_t{b} * experts + x] = place;
+            place += n;
+        }
+        counts[x] = place - from;
+    }
+}
+
+static __global__ void place_pairs(ints idx, cu_view weight, int64_t pairs,
+                                   int experts, const int32_t *table,
+                                   cu_view pair_weight, int32_t *row,
+                                   int32_t *slot)
+{
+    int top_k = weight.cols;
+    int64_t first = int64_t{blockIdx.x} * PAIRS;
+    int64_t end = first + PAIRS < pairs ? first + PAIRS : pairs;
+
+    for (int x = static_cast<int>(threadIdx.x); x < experts; x += THREADS) {
+        int32_t place = table[int64_t{blockIdx.x} * experts + x];
+
+        for (int64_t i = first; i < end; i++) {
+            int64_t r = i / top_k, k = i % top_k;
+
+            if (idx.p[r * idx.ld + k] != x) continue;
+            row[place] = static_cast<int32_t>(r);
+            slot[i] = place;
+            cu_put(pair_weight, place, 0, cu_get(weight, r, k));
+            place++;
+        }
+    }
+}
+
+static int sort_on_device(struct cu *c, const struct k_route_sort *a,
+                          const ints &idx, const cu_view &weight,
+                          const cu_view &pair_weight, struct err *e)
+{
+    int experts = static_cast<int>(a->experts), top_k = weight.cols;
+    int64_t pairs = int64_t{weight.rows} * top_k;
+    int blocks = static_cast<int>((pairs + PAIRS - 1) / PAIRS);
+    size_t table_bytes = static_cast<size_t>(blocks) *
+                         static_cast<size_t>(experts) * sizeof(int32_t);
+    size_t at = (table_bytes + 15) / 16 * 16;
+    int32_t *row = a->row, *slot = a->slot;
+    void *room;
+    int rc = cu_meta_begin(c, e);
+
+    if (rc == ERR_OK)
+        rc = cu_meta_room(c, at + static_cast<size_t>(experts) * 8, &room, e);
+    if (rc != ERR_OK) return rc;
+    int32_t *table = static_cast<int32_t *>(room);
+    int64_t *counts = reinterpret_cast<int64_t *>(
+        static_cast<char *>(room) + at);
+    unsigned grid = static_cast<unsigned>(blocks);
+    LAUNCH(count_pairs, grid, THREADS, 0, c->stream, idx, top_k, pairs,
+           experts, table);
+    CU_LAUNCHED();
+    LAUNCH(prefix_pairs, 1, 1, 0, c->stream, table, counts, blocks, experts);
+    CU_LAUNCHED();
+    LAUNCH(place_pairs, grid, THREADS, 0, c->stream, idx, weight, pairs,
+           experts, table, pair_weight, row, slot);
+    CU_LAUNCHED();
+    return c->dev.ops->download(&c->dev, a->counts, counts,
+                                static_cast<size_t>(experts) * 8, e);
+}
+
+int cu_route_sort(struct dev *d, const struct k_route_sort *a, struct err *e)
+{
+    ints idx;
+    VIEW(weight, -1, -1);
+    VIEW(pair_weight, int64_t{weight.rows} * weight.cols, 1);
+    int rc = int_view(&a->idx, weight.rows, weight.cols, &idx, e);
+    if (rc != ERR_OK) return rc;
+    if (pair_weight.rows == 0) {
+        for (int64_t x = 0; x < a->experts; x++) a->counts[x] = 0;
+        return ERR_OK;
+    }
+    return sort_on_device(cu_of(d), a, idx, weight, pair_weight, e);
+}
+
+static __global__ void unsort(cu_view dweight, cu_view dpair,
+                              const int32_t *slot)
+{
+    int64_t n = int64_t{dweight.rows} * dweight.cols;
+
+    for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
+         i += int64_t{gridDim.x} * THREADS)
+        cu_put(dweight, i / dweight.cols, i % dweight.cols,
+               cu_get(dpair, slot[i], 0));
+}
+
+int cu_route_unsort(struct dev *d, const struct k_route_unsort *a,
+                    struct err *e)
+{
+    const int32_t *slot = a->slot;
+    VIEW(dweight, -1, -1);
+    VIEW(dpair, int64_t{dweight.rows} * dweight.cols, 1);
+
+    if (dpair.rows == 0) return ERR_OK;
+    LAUNCH(unsort, cu_blocks(dpair.rows, THREADS), THREADS, 0,
+           cu_of(d)->stream, dweight, dpair, slot);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
