@@ -95,6 +95,8 @@ int corpus_pack(const struct corpus *c, const int64_t *pick, int64_t n,
                 int64_t budget, int64_t **first, int64_t *waves,
                 struct err *e) MUST_CHECK;
 
+/* The sequence file has a column leaf_segment, but no tree was given. */
+bool corpus_lacks_tree(const struct corpus *c);
 /* Where the tree of a sequence file is by its name: of NAME-sequences.csv it
 ** is NAME-prefix-tree.csv. *out is malloc'ed, NULL when the name is another
 ** or no such file can be read. */

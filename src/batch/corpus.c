@@ -14,6 +14,7 @@ struct corpus {
     int64_t *tokens;        /* [n] of each sequence */
     int64_t *leaf;          /* [n] segment of tree; NULL without a tree */
     struct batch tree;      /* the whole tree, depth first */
+    bool lacks_tree;
 };
 
 /* One batch being made from some of the tree. All arrays [tree.n_seg]. */
@@ -58,6 +59,7 @@ static int read_sequences(struct corpus *c, const char *path,
     rc = csv_column(t, "tokens", &column[0], e);
     if (rc == ERR_OK && where != NULL)
         rc = csv_column(t, "leaf_segment", &column[1], e);
+    c->lacks_tree = where == NULL && csv_find(t, "leaf_segment") >= 0;
     c->n = csv_rows(t);
     if (rc == ERR_OK && c->n < 1)
         rc = err_set(e, ERR_INPUT, "%s: no sequences", path);
@@ -128,6 +130,11 @@ int64_t corpus_count(const struct corpus *c)
 int64_t corpus_tokens(const struct corpus *c, int64_t sequence)
 {
     return c->tokens[sequence];
+}
+
+bool corpus_lacks_tree(const struct corpus *c)
+{
+    return c->lacks_tree;
 }
 
 int corpus_find_tree(const char *sequences_path, char **out, struct err *e)

@@ -88,6 +88,7 @@ static void without_a_tree(void **state)
     assert_int_equal(b.n_seg, 2);
     assert_int_equal(b.seg[0].tokens, 7716);
     assert_int_equal(b.seg[1].tokens, 5201);
+    assert_true(corpus_lacks_tree(c));
     batch_free(&b);
     corpus_free(c);
 }

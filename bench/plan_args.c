@@ -1,0 +1,271 @@
+/* plan_args.c - see plan_args.h */
+#include "bench/plan_args.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/num.h"
+
+#define DEFAULT_MODEL "Qwen3.6-35B-A3B.json"
+
+const char *const plan_args_profiles[] = {"new", "old", NULL};
+
+static const char *const names[] = {
+    "lengths", "tree", "sequences", "select", "cp", "ep", "model", "layers",
+    "profile", "lora-rank", "head-rows", NULL
+};
+
+bool plan_args_given(const struct args *a)
+{
+    int i;
+
+    for (i = 0; names[i] != NULL; i++)
+        if (args_has(a, names[i])) return true;
+    return false;
+}
+
+/* ---- files -------------------------------------------------------------- */
+
+/* Where a file is: as named, else the shipped one in the data folder's
+** sub. *out is malloc'ed; *shipped may be NULL. */
+static int find_file(const char *name, const char *sub, bool *shipped,
+                     char **out, struct err *e)
+{
+    struct buf b = BUF_INIT;
+    struct err ignored;
+    char *data;
+    bool found = false;
+
+    if (strchr(name, '/') == NULL && strcmp(name, "-") != 0 &&
+        access(name, F_OK) != 0 && data_dir(&data, &ignored) == ERR_OK) {
+        buf_printf(&b, "%s/%s/%s", data, sub, name);
+        free(data);
+        found = !b.failed && access(b.data, F_OK) == 0;
+    }
+    if (!found) {
+        buf_free(&b);
+        buf_puts(&b, name);
+    }
+    if (shipped != NULL) *shipped = found;
+    if (b.failed) return err_nomem(e);
+    *out = b.data;
+    return ERR_OK;
+}
+
+static int read_model(const struct args *a, struct plan_args *out,
+                      struct err *e)
+{
+    const char *name = args_text(a, "model");
+    int64_t layers = 0;
+    char *path = NULL;
+    bool shipped;
+    int rc = args_int(a, "layers", 1, 1 << 20, &layers, e);
+
+    if (rc == ERR_OK)
+        rc = find_file(name != NULL ? name : DEFAULT_MODEL, "models",
+                       &shipped, &path, e);
+    if (rc == ERR_OK) rc = model_load(path, layers, &out->model, e);
+    free(path);
+    if (rc != ERR_OK || name == NULL || shipped) return rc;
+    out->model_ref = strdup(name);
+    return out->model_ref != NULL ? ERR_OK : err_nomem(e);
+}
+
+/* ---- batches ------------------------------------------------------------ */
+
+/* "A,B,...": numbers of at least 1; *out is malloc'ed. */
+static int parse_lengths(const char *text, int64_t **out, int64_t *n,
+                         struct err *e)
+{
+    int64_t *v = calloc(strlen(text) / 2 + 1, sizeof *v);
+    const char *p = text;
+    int rc = v == NULL ? err_nomem(e) : ERR_OK;
+
+    *n = 0;
+    do {
+        char item[24];
+        size_t len = strcspn(p, ",");
+        if (rc != ERR_OK) break;
+        if (len >= sizeof item) len = sizeof item - 1;
+        memcpy(item, p, len);
+        item[len] = '\0';
+        if (!num_parse(item, 1, BATCH_MAX_TOKENS, &v[(*n)++]))
+            rc = err_set(e, ERR_USAGE, "--lengths: '%s' is not a number of "
+                         "tokens (1 to %" PRId64 ", as in 20000,9000)", item,
+                         BATCH_MAX_TOKENS);
+        p += strcspn(p, ",");
+    } while (*p++ == ',');
+    if (rc != ERR_OK)
+        free(v);
+    else
+        *out = v;
+    return rc;
+}
+
+static int read_lengths(const char *text, struct batch *out, struct err *e)
+{
+    int64_t *v = NULL, n;
+    int rc = parse_lengths(text, &v, &n, e);
+
+    if (rc == ERR_OK) rc = batch_from_lengths(v, n, out, e);
+    free(v);
+    return rc == ERR_INPUT ? err_wrap(e, "--lengths") : rc;
+}
+
+/* "A-B,C" below count into pick[count]; *n of them, not yet told apart. */
+static int parse_select(const char *text, int64_t count, int64_t *pick,
+                        int64_t *n, struct err *e)
+{
+    const char *p = text;
+
+    do {
+        char item[48], *dash;
+        size_t len = strcspn(p, ",");
+        int64_t a, b;
+        if (len >= sizeof item) len = sizeof item - 1;
+        memcpy(item, p, len);
+        item[len] = '\0';
+        dash = strchr(item, '-');
+        if (dash != NULL) *dash = '\0';
+        if (!num_parse(item, 0, count - 1, &a) ||
+            !num_parse(dash != NULL ? dash + 1 : item, a, count - 1, &b) ||
+            b - a >= count - *n)
+            return err_set(e, ERR_USAGE, "--select: bad selection '%s' (as in "
+                           "0-19,25, each once, numbers below %" PRId64 ")",
+                           text, count);
+        while (a <= b) pick[(*n)++] = a++;
+        p += strcspn(p, ",");
+    } while (*p++ == ',');
+    return ERR_OK;
+}
+
+static int pick_sequences(const struct args *a, const struct corpus *c,
+                          struct batch *out, struct err *e)
+{
+    const char *text = args_text(a, "select");
+    int64_t count = corpus_count(c), n = 0;
+    int64_t *pick = calloc((size_t)count, sizeof *pick);
+    int rc = ERR_OK;
+
+    if (pick == NULL) return err_nomem(e);
+    if (text != NULL)
+        rc = parse_select(text, count, pick, &n, e);
+    else
+        for (; n < count; n++) pick[n] = n;
+    if (rc == ERR_OK) rc = corpus_batch(c, pick, n, out, e);
+    free(pick);
+    return rc == ERR_INPUT ? err_wrap(e, "--select") : rc;
+}
+
+static int read_sequences(const struct args *a, struct batch *out,
+                          struct err *e)
+{
+    const char *tree_name = args_text(a, "tree");
+    char *path = NULL, *tree = NULL;
+    struct corpus *c = NULL;
+    int rc = find_file(args_text(a, "sequences"), "data", NULL, &path, e);
+
+    if (rc == ERR_OK && tree_name != NULL)
+        rc = find_file(tree_name, "data", NULL, &tree, e);
+    else if (rc == ERR_OK)
+        rc = corpus_find_tree(path, &tree, e);
+    if (rc == ERR_OK) rc = corpus_load(path, tree, &c, e);
+    if (rc == ERR_OK && corpus_lacks_tree(c))
+        say_warning("%s: no --tree for its leaf_segment: the sequences are "
+                    "planned as if they shared nothing", path);
+    if (rc == ERR_OK) rc = pick_sequences(a, c, out, e);
+    corpus_free(c);
+    free(path);
+    free(tree);
+    return rc;
+}
+
+static int read_batch(const struct args *a, struct batch *out, struct err *e)
+{
+    const char *lengths = args_text(a, "lengths");
+    const char *tree = args_text(a, "tree");
+    bool sequences = args_has(a, "sequences");
+    char *path = NULL;
+    int rc;
+
+    if (lengths != NULL && (tree != NULL || sequences))
+        return err_set(e, ERR_USAGE, "--lengths and --%s exclude each other",
+                       tree != NULL ? "tree" : "sequences");
+    if (args_has(a, "select") && !sequences)
+        return err_set(e, ERR_USAGE, "--select needs --sequences");
+    if (lengths != NULL) return read_lengths(lengths, out, e);
+    if (sequences) return read_sequences(a, out, e);
+    if (tree == NULL)
+        return err_set(e, ERR_USAGE, "nothing to plan (give --lengths, --tree "
+                       "or --sequences)");
+    rc = find_file(tree, "data", NULL, &path, e);
+    if (rc == ERR_OK) rc = batch_load_tree(path, out, e);
+    free(path);
+    return rc;
+}
+
+/* ---- all ---------------------------------------------------------------- */
+
+static int read_shape(const struct args *a, struct plan_args *out,
+                      struct err *e)
+{
+    const char *profile = args_text(a, "profile");
+    int rc = args_int(a, "cp", 1, PLAN_MAX_RANKS, &out->options.cp, e);
+
+    if (rc == ERR_OK)
+        rc = args_int(a, "ep", 1, PLAN_MAX_RANKS, &out->options.ep, e);
+    if (rc == ERR_OK)
+        rc = args_int(a, "lora-rank", 0, 65536, &out->lora_rank, e);
+    if (rc == ERR_OK)
+        rc = args_int(a, "head-rows", 0, BATCH_MAX_TOKENS, &out->head_rows, e);
+    if (profile != NULL && strcmp(profile, "old") == 0)
+        out->options.profile = PLAN_OLD;
+    return rc;
+}
+
+int plan_args_read(const struct args *a, struct plan_args *out, struct err *e)
+{
+    struct plan_args p = {
+        .options = {.cp = 2, .ep = 1, .tp = 1, .profile = PLAN_NEW,
+                    .owned_ms = -1},
+        .lora_rank = 8, .head_rows = -1
+    };
+    int rc = read_shape(a, &p, e);
+
+    if (rc == ERR_OK) rc = read_batch(a, &p.batch, e);
+    if (rc == ERR_OK) rc = read_model(a, &p, e);
+    if (rc != ERR_OK) {
+        plan_args_free(&p);
+        return rc;
+    }
+    *out = p;
+    return ERR_OK;
+}
+
+void plan_args_free(struct plan_args *p)
+{
+    model_free(&p->model);
+    free(p->model_ref);
+    batch_free(&p->batch);
+}
+
+int plan_args_facts(const struct plan_args *p, const struct plan *plan,
+                    bool cold, struct price_facts *out, struct err *e)
+{
+    int rc = price_facts_from_plan(&p->model, plan, p->options.ep,
+                                   p->lora_rank, out, e);
+
+    if (rc != ERR_OK) return rc;
+    out->cold = cold;
+    out->head_rows = p->head_rows >= 0 ? p->head_rows : plan->tokens;
+    if (p->model_ref != NULL) {
+        out->model_ref = strdup(p->model_ref);
+        if (out->model_ref == NULL) rc = err_nomem(e);
+    }
+    if (rc == ERR_OK && cold && p->lora_rank > 0)
+        rc = price_facts_all_pending(out, e);
+    if (rc != ERR_OK) price_facts_free(out);
+    return rc;
+}

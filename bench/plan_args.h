@@ -1,0 +1,64 @@
+/*
+** plan_args.h - the options that say what is planned, shared by the commands
+** plan and fit: a batch, a model and a parallel shape.
+*/
+#ifndef BENCH_PLAN_ARGS_H
+#define BENCH_PLAN_ARGS_H
+
+#include "bench/command.h"
+#include "plan/plan.h"
+#include "price/price.h"
+
+/* Rows of a command's option table. */
+#define PLAN_ARGS_OPTIONS \
+    {.name = "lengths", .arg = "A,B,...", \
+     .help = "independent sequences of these many tokens"}, \
+    {.name = "tree", .arg = "F.csv", \
+     .help = "a tree of segments: columns segment, parent, tokens"}, \
+    {.name = "sequences", .arg = "F.csv", \
+     .help = "recorded sequences: columns tokens and, with a tree, " \
+             "leaf_segment; the tree is --tree, or NAME-prefix-tree.csv " \
+             "beside NAME-sequences.csv"}, \
+    {.name = "select", .arg = "A-B,C", \
+     .help = "only these sequences, counted from 0 (default: all)"}, \
+    {.name = "cp", .arg = "N", \
+     .help = "context-parallel ranks (default: 2)"}, \
+    {.name = "ep", .arg = "N", \
+     .help = "expert-parallel ranks (default: 1)"}, \
+    {.name = "model", .arg = "F.json", \
+     .help = "a config.json, or a shipped one by name " \
+             "(default: Qwen3.6-35B-A3B.json)"}, \
+    {.name = "layers", .arg = "N", \
+     .help = "only the model's first layers (default: all)"}, \
+    {.name = "profile", .arg = "new|old", .values = plan_args_profiles, \
+     .help = "constants of the planner (default: new)"}, \
+    {.name = "lora-rank", .arg = "N", \
+     .help = "rank of the adapters, 0 for none (default: 8)"}, \
+    {.name = "head-rows", .arg = "N", \
+     .help = "labelled rows, of which the head takes 512 at a time " \
+             "(default: all)"}
+
+extern const char *const plan_args_profiles[];
+
+struct plan_args {
+    struct model model;
+    char *model_ref;            /* --model as given; NULL: a shipped one */
+    struct batch batch;
+    struct plan_options options;
+    int64_t lora_rank;
+    int64_t head_rows;          /* -1: all */
+};
+
+/* Whether any option of the table was given. */
+bool plan_args_given(const struct args *a);
+int plan_args_read(const struct args *a, struct plan_args *out, struct err *e)
+    MUST_CHECK;
+void plan_args_free(struct plan_args *p);
+
+/* What price is told of one wave of a plan: a first one with all adapter
+** gradients pending, or a later one. */
+int plan_args_facts(const struct plan_args *p, const struct plan *plan,
+                    bool cold, struct price_facts *out, struct err *e)
+    MUST_CHECK;
+
+#endif
