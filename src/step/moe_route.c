@@ -19,11 +19,12 @@ int moe_route_new(struct step *s)
     struct moe_route *r = &s->route;
 
     r->counts = calloc((size_t)(ep * s->m->experts) + 1, sizeof *r->counts);
+    r->own = calloc((size_t)s->m->experts + 1, sizeof *r->own);
     r->offset = calloc((size_t)el + 1, sizeof *r->offset);
     r->block = calloc((size_t)(el * ep) + 1, sizeof *r->block);
     s->received = calloc((size_t)s->m->layers + 1, sizeof *s->received);
-    if (r->counts == NULL || r->offset == NULL || r->block == NULL ||
-        s->received == NULL)
+    if (r->counts == NULL || r->own == NULL || r->offset == NULL ||
+        r->block == NULL || s->received == NULL)
         return s->rc = err_nomem(s->e);
     return ERR_OK;
 }
@@ -31,6 +32,7 @@ int moe_route_new(struct step *s)
 void moe_route_free(struct step *s)
 {
     free(s->route.counts);
+    free(s->route.own);
     free(s->route.offset);
     free(s->route.block);
     free(s->route.forced);
@@ -141,8 +143,7 @@ static void computed_counts(struct step *s, const int64_t *own)
 static void sort_pairs(struct step *s, struct mat n, struct mlp_saved *v)
 {
     int64_t pairs = n.rows * s->m->top_k;
-    int64_t *own = s->route.counts + (s->c.ep == 1 ? 0 : s->c.rank)
-                                     * s->m->experts;
+    int64_t *own = s->route.own;
 
     v->weight_permuted = ten_acc(s, CAT_MOE_EXPERTS, "moe.pair_weight", pairs,
                                  1);
