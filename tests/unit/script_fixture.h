@@ -15,14 +15,14 @@
 
 static char fixture_dir[64];
 
-static int fixture_setup(void **state)
+static inline int fixture_setup(void **state)
 {
     (void)state;
     strcpy(fixture_dir, "/tmp/peakproof-script-XXXXXX");
     return mkdtemp(fixture_dir) == NULL;
 }
 
-static int fixture_teardown(void **state)
+static inline int fixture_teardown(void **state)
 {
     char command[128];
 
@@ -32,7 +32,7 @@ static int fixture_teardown(void **state)
 }
 
 /* The path of a file of the fixture's folder; a static buffer. */
-static const char *fixture_path(const char *name)
+static inline const char *fixture_path(const char *name)
 {
     static char path[256];
 
@@ -40,7 +40,7 @@ static const char *fixture_path(const char *name)
     return path;
 }
 
-static void fixture_write(const char *name, const char *text)
+static inline void fixture_write(const char *name, const char *text)
 {
     FILE *f = fopen(fixture_path(name), "wb");
 

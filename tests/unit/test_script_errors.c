@@ -83,6 +83,25 @@ static void test_top(void **state)
 
 #define X ": case 'x': "
 
+/* Keys of a case that has name, model and batch on line 2; the folder's name
+** is put where a message says DIR. */
+static void check_case(const struct complaint *c, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct complaint one = c[i];
+        char wanted[512];
+        const char *dir = strstr(one.wanted, "DIR");
+        if (dir != NULL) {
+            snprintf(wanted, sizeof wanted, "%.*s%s%s",
+                     (int)(dir - one.wanted), one.wanted, fixture_dir,
+                     dir + 3);
+            one.wanted = wanted;
+        }
+        check(&one, 1, "local m, b = 'Qwen3.6-35B-A3B', batch.lengths{10}\n"
+              "return {cases = {{name = 'x', model = m, batch = b,\n", "}}}");
+    }
+}
+
 static void test_case_numbers(void **state)
 {
     static const struct complaint c[] = {
@@ -115,8 +134,7 @@ static void test_case_numbers(void **state)
     };
 
     (void)state;
-    CHECK(c, "local m, b = 'Qwen3.6-35B-A3B', batch.lengths{10}\n"
-             "return {cases = {{name = 'x', model = m, batch = b,\n", "}}}");
+    check_case(c, sizeof c / sizeof *c);
 }
 
 static void test_case_words(void **state)
@@ -137,6 +155,15 @@ static void test_case_words(void **state)
         {"name = 'a b'", ":3: case 'a b': name: may hold up to 100 letters, "
          "digits and ._+=@-"},
         {"name = 5", ":3: case 1: name: must be a string, not 5"},
+    };
+
+    (void)state;
+    check_case(c, sizeof c / sizeof *c);
+}
+
+static void test_case_tables(void **state)
+{
+    static const struct complaint c[] = {
         {"routing = 'balancd'", ":3" X "routing: unknown value 'balancd' "
          "(did you mean 'balanced'?)"},
         {"routing = 3", ":3" X "routing: must be \"balanced\", {cv, seed}, "
@@ -171,19 +198,7 @@ static void test_case_words(void **state)
     };
 
     (void)state;
-    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
-        struct complaint one = c[i];
-        char wanted[512];
-        const char *dir = strstr(one.wanted, "DIR");
-        if (dir != NULL) {
-            snprintf(wanted, sizeof wanted, "%.*s%s%s",
-                     (int)(dir - one.wanted), one.wanted, fixture_dir,
-                     dir + 3);
-            one.wanted = wanted;
-        }
-        check(&one, 1, "local m, b = 'Qwen3.6-35B-A3B', batch.lengths{10}\n"
-              "return {cases = {{name = 'x', model = m, batch = b,\n", "}}}");
-    }
+    check_case(c, sizeof c / sizeof *c);
 }
 
 /* Of many alike the line is that of the case and of the value. */
@@ -412,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_top),
         cmocka_unit_test(test_case_numbers),
         cmocka_unit_test(test_case_words),
+        cmocka_unit_test(test_case_tables),
         cmocka_unit_test(test_which_line),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_batches),
