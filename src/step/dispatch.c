@@ -9,7 +9,7 @@
 */
 #include "step/internal.h"
 
-/* ---- buffers outside the allocator --------------------------------------------- */
+/* ---- buffers outside the allocator -------------------------------------- */
 
 /* Two row areas and two weight areas: what is sent, what is received. */
 struct wire {
@@ -106,7 +106,7 @@ static int64_t n_block(const struct step *s)
     return s->local_experts * s->c.ep;
 }
 
-/* ---- EP1 -------------------------------------------------------------------------- */
+/* ---- EP1 ---------------------------------------------------------------- */
 
 static void permute_local(struct step *s, struct mat n, struct mlp_saved *v)
 {
@@ -120,7 +120,7 @@ static void permute_local(struct step *s, struct mat n, struct mlp_saved *v)
     RUN(s, copy, .dst = v->weight_sorted.m, .src = v->weight_permuted.m);
 }
 
-/* ---- forward ------------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------ */
 
 void dispatch_forward(struct step *s, struct mat n, struct mlp_saved *v)
 {
@@ -172,7 +172,7 @@ struct tensor combine_forward(struct step *s, struct mlp_saved *v,
     return out;
 }
 
-/* ---- backward ------------------------------------------------------------------------- */
+/* ---- backward ----------------------------------------------------------- */
 
 struct tensor combine_backward(struct step *s, struct mlp_saved *v,
                                struct mat dy)

@@ -35,7 +35,7 @@ static bool padded(const struct step *s)
     return s->c.lora_rank < s->lora_pad;
 }
 
-/* ---- forward ------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------ */
 
 /* A^T [El, e, in] and B^T [El, out, e], zero beyond r; r < 8 also makes the
 ** padded A and B that the backward uses. */
@@ -131,7 +131,7 @@ struct tensor experts_forward(struct step *s, struct mlp_saved *v, bool save)
     return y;
 }
 
-/* ---- backward ----------------------------------------------------------------- */
+/* ---- backward ----------------------------------------------------------- */
 
 /* Copies a gradient of the padded shape into the adapter's own: rows per
 ** group are cut for B ([El, e, out] to [El, r, out]), columns for A. */

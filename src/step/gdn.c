@@ -48,7 +48,7 @@ static int64_t state_width(const struct model *m)
     return m->v_heads * m->k_dim * m->v_dim;
 }
 
-/* ---- convolution over levels ------------------------------------------------ */
+/* ---- convolution over levels -------------------------------------------- */
 
 /* The last kernel - 1 rows before a piece's end, as the next piece's halo:
 ** from m, and from the piece's own halo where it is shorter than that. */
@@ -130,7 +130,7 @@ static struct tensor convolve_backward(struct step *s, struct mat dc,
     return dm;
 }
 
-/* ---- q and k ------------------------------------------------------------------ */
+/* ---- q and k ------------------------------------------------------------ */
 
 /* Repeated to the value heads, then l2-normed per head. */
 static struct tensor expand_norm(struct step *s, struct tensor *x,
@@ -176,7 +176,7 @@ static struct tensor expand_norm_backward(struct step *s, struct tensor *dy,
     return dx;
 }
 
-/* ---- the delta rule over levels ------------------------------------------------- */
+/* ---- the delta rule over levels ----------------------------------------- */
 
 /* What the chunk form rebuilds in both directions. */
 struct chunk_scratch { struct tensor w, u, v_new, h; };
@@ -278,7 +278,7 @@ static struct delta_grads delta_backward(struct step *s, struct gdn_saved *v,
     return g;
 }
 
-/* ---- forward --------------------------------------------------------------------- */
+/* ---- forward ------------------------------------------------------------ */
 
 /* The fused projection and its split: m, z, a kept; b goes into the gates. */
 static void project(struct step *s, struct mat n, struct gdn_saved *v,
@@ -370,7 +370,7 @@ struct tensor gdn_forward(struct step *s, struct mat n,
     return out;
 }
 
-/* ---- backward ---------------------------------------------------------------------- */
+/* ---- backward ----------------------------------------------------------- */
 
 /* From the gradient of the mixer's output to that of the recurrence's o; dz
 ** on the way. */

@@ -30,7 +30,7 @@ static int64_t sort_unique(struct need *n, int64_t count)
     return kept;
 }
 
-/* ---- levels over all ranks ------------------------------------------------ */
+/* ---- levels over all ranks ---------------------------------------------- */
 
 /* level[r][i] for every piece of every rank. Pieces are walked in the order
 ** of their tokens over all ranks at once, so a source comes first. */
@@ -86,7 +86,7 @@ static int64_t collect(const struct plan *p, int64_t *const *level, int64_t to,
     return n;
 }
 
-/* ---- one rank's tables ------------------------------------------------------ */
+/* ---- one rank's tables -------------------------------------------------- */
 
 static int64_t import_row(const struct need *in, int64_t n_in, int64_t base,
                           struct need key)
@@ -272,7 +272,7 @@ void gdn_flow_free(struct gdn_flow *f)
     free(f);
 }
 
-/* ---- exchanges ---------------------------------------------------------------- */
+/* ---- exchanges ---------------------------------------------------------- */
 
 static void parts(struct comm_part *out, int64_t cp, const int64_t *first,
                   struct mat rows)

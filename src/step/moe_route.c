@@ -39,7 +39,7 @@ void moe_route_free(struct step *s)
     free(s->received);
 }
 
-/* ---- replayed routes ------------------------------------------------------------ */
+/* ---- replayed routes ---------------------------------------------------- */
 
 /* The layer's routes for this rank's rows, into v->row_map's memory (it is
 ** larger and not in use yet). Returns NULL where nothing is replayed. */
@@ -71,7 +71,7 @@ static const int64_t *forced_routes(struct step *s, struct mat n,
     return v->row_map.m.p;
 }
 
-/* ---- counts ----------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------- */
 
 /* Pairs of this layer over all ranks of the EP group. */
 static int64_t group_pairs(const struct step *s)
@@ -136,7 +136,7 @@ static void computed_counts(struct step *s, const int64_t *own)
     if (s->rc == ERR_OK) lay_out_blocks(s);
 }
 
-/* ---- forward ------------------------------------------------------------------------ */
+/* ---- forward ------------------------------------------------------------ */
 
 /* Sorts the pairs; row and slot live in row_map, which the traced framework
 ** fills with its own map of the same purpose. */
@@ -189,7 +189,7 @@ void moe_route(struct step *s, struct mat n, struct mlp_saved *v)
     sort_pairs(s, n, v);
 }
 
-/* ---- backward ------------------------------------------------------------------------- */
+/* ---- backward ----------------------------------------------------------- */
 
 void moe_route_backward(struct step *s, struct mlp_saved *v,
                         struct tensor *dweight, struct mat dn)

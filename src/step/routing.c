@@ -21,7 +21,7 @@ static int64_t mul_div(uint64_t a, uint64_t b, uint64_t add, uint64_t c)
     return (int64_t)(((wide)a * b + add) / c);
 }
 
-/* ---- real arithmetic, the same everywhere --------------------------- */
+/* ---- real arithmetic, the same everywhere ------------------------------- */
 
 /* A function of its own: no compiler may fuse it with a sum. */
 static double mul(double a, double b)
@@ -65,7 +65,7 @@ static double exponential(double x)
     return ldexp(sum, (int)n);
 }
 
-/* ---- loads ---------------------------------------------------------- */
+/* ---- loads -------------------------------------------------------------- */
 
 /* The draws of one layer, one after the other. */
 struct draw { uint64_t seed, layer, i; };
@@ -119,7 +119,7 @@ static double load_of(struct draw *d, double cv)
     return mul(mul(g, exponential(natural_log(uniform(d)) / a)), scale);
 }
 
-/* ---- shares --------------------------------------------------------- */
+/* ---- shares ------------------------------------------------------------- */
 
 static void even(int64_t total, int64_t n, int64_t *out)
 {
@@ -186,7 +186,7 @@ static int received_share(const struct routing *r, int64_t ep, int64_t total,
     return ERR_OK;
 }
 
-/* ---- histograms ----------------------------------------------------- */
+/* ---- histograms --------------------------------------------------------- */
 
 static int received_histogram(const struct routing *r, int64_t wave,
                               int64_t layer, int64_t experts, int64_t ep,
@@ -242,7 +242,7 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
     return ERR_OK;
 }
 
-/* ---- reading -------------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------ */
 
 enum { WAVE, LAYER, RANK, EXPERT, ROWS, COLUMNS };
 

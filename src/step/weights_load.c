@@ -24,7 +24,7 @@ struct loader {
     unsigned char *raw;     /* [BLOCK * 8] in the device's type */
 };
 
-/* ---- conversion ------------------------------------------------------------------ */
+/* ---- conversion --------------------------------------------------------- */
 
 /* Round to nearest, ties to even; NaN stays NaN. */
 static uint16_t to_bf16(double v)
@@ -79,7 +79,7 @@ static void take(struct loader *l, const struct checkpoint_tensor *t,
     }
 }
 
-/* ---- names -------------------------------------------------------------------------- */
+/* ---- names -------------------------------------------------------------- */
 
 static const struct checkpoint_tensor *find(struct loader *l,
                                             const char *tensor,
@@ -103,7 +103,7 @@ static int64_t used_dims(const int64_t *dim)
     return n;
 }
 
-/* ---- the ways a parameter is packed ---------------------------------------------------- */
+/* ---- the ways a parameter is packed ------------------------------------- */
 
 /* Under its own name; routed experts hold all experts, of which this rank
 ** takes its own. */
