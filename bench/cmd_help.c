@@ -21,8 +21,7 @@ static const struct { const char *name, *text; } topics[] = {
      "PEAKPROOF_DATA         folder with models/, data/ and scenarios/,\n"
      "                       instead of the one beside the program\n"
      "PEAKPROOF_MODULE_PATH  folder in which the cuda module is looked for\n"
-     "NO_COLOR, TERM=dumb    no colour, no progress line\n"
-     "SOURCE_DATE_EPOCH      the date that run.json gets\n"},
+     "NO_COLOR, TERM=dumb    no progress line\n"},
     {"files",
      "A run writes into its folder (--out):\n\n"
      "records.csv    every number, one a row: peaks by category, estimates by\n"
@@ -59,17 +58,31 @@ static const struct { const char *name, *text; } topics[] = {
      "A scenario is a Lua file that returns a table:\n\n"
      "  return {\n"
      "    name = \"my-batch\",\n"
-     "    about = \"two prompts at context parallel 2\",\n"
-     "    options = { len = { help = \"tokens\", default = 4096, min = 1 } },\n"
+     "    about = \"two prompts on two ranks\",\n"
+     "    options = {len = {help = \"tokens\", default = 4096, min = 1}},\n"
      "    cases = function(opt)\n"
-     "      return {{ name = \"two\", model = \"Qwen3.6-35B-A3B.json\",\n"
-     "        cp = 2, batch = batch.lengths { opt.len, opt.len } }}\n"
+     "      return {{name = \"two\", model = \"Qwen3.6-35B-A3B\",\n"
+     "        cp = 2, ep = 2, batch = batch.lengths{opt.len, opt.len}}}\n"
      "    end,\n"
      "  }\n\n"
      "\"peakproof list FILE.lua\" shows its options and cases,\n"
      "\"peakproof run FILE.lua -- len=8192\" runs it. scenarios/template.lua\n"
-     "in the data folder (\"peakproof doctor\" says where) explains every\n"
-     "key.\n"},
+     "in the data folder (\"peakproof doctor\" says where) is a start to\n"
+     "copy.\n\n"
+     "Keys of a case: name, about, model, layers, cp, ep, tp, pp,\n"
+     "lora_rank, lora_alpha, waves, dtype, seed, weights, tokens, batch,\n"
+     "plan {cut, profile}, head_rows, price_head_rows, output_bytes,\n"
+     "hybridep_held_rows, routing, softmax_offset,\n"
+     "cp_attention, learning_rate, device_bytes, tolerance {under, over},\n"
+     "published {before_cold, before_warm, after_cold, after_warm}.\n\n"
+     "Batches: batch.lengths{...}, batch.random{count, length, seed},\n"
+     "batch.sequences{file, tree, select}, batch.tree{file},\n"
+     "batch.layout{attention_rows, gdn_rows, stages, routed_rows}.\n"
+     "Routing: \"balanced\", {cv, seed}, {share, rank}, {histogram = FILE}.\n\n"
+     "An estimator, in a scenario or a file for run --estimator:\n\n"
+     "  estimator{name = \"mine\", price = function(facts)\n"
+     "    return {raw = facts.groups[1].attention_rows[1] * 200000}\n"
+     "  end}\n"},
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 

@@ -38,6 +38,7 @@ part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
 part 'fuzz corpus, sanitized' sh tests/run-corpus.sh "$build-san"
 part 'command line' sh tests/run-cli.sh "$build"
 part 'command line, sanitized' sh tests/run-cli.sh "$build-san"
+part 'readme' sh tests/run-readme.sh "$build"
 part 'report' sh tests/run-report.sh "$build"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -251,3 +251,31 @@ $ mkdir mine; echo hello >mine/records.csv; peakproof run --out mine two.lua
 = 2
 $ cat mine/records.csv
 > hello
+
+# Every key of a case that "help scenarios" names, and an estimator of the
+# scenario's own.
+
++ keys.lua
+| estimator{name = "mine", price = function(facts)
+|   return {raw = facts.groups[1].attention_rows[1] * 200000}
+| end}
+| return {
+|   name = "keys",
+|   cases = {{
+|     name = "a", about = "all keys", model = "Qwen3.6-35B-A3B", layers = 8,
+|     cp = 2, ep = 2, tp = 1, pp = 1, lora_rank = 8, lora_alpha = 32,
+|     waves = 2, dtype = "bf16", seed = 3, weights = "random",
+|     batch = batch.random{count = 3, length = {400, 900}, seed = 4},
+|     plan = {cut = 512, profile = "new"}, head_rows = 3,
+|     price_head_rows = 2, output_bytes = 5, hybridep_held_rows = 0,
+|     routing = {share = 1.1, rank = 1}, softmax_offset = false,
+|     cp_attention = true, learning_rate = 0, device_bytes = "80G",
+|     tolerance = {under = 1, over = 2},
+|     published = {before_cold = 1, before_warm = 2, after_cold = 3,
+|                  after_warm = 4},
+|   }},
+| }
+$ peakproof run --out o keys.lua | wc -l
+> 7
+$ grep -c ',max,mine,raw,102400000,' o/records.csv
+> 2
