@@ -116,6 +116,7 @@ below  = $(patsubst %,$(BUILD)/lib%.a,\
              $(shell echo ' $(MODULES) ' | sed -n 's/.* \($(1) .*\)/\1/p'))
 module = $(word 2,$(subst _, ,$(1)))
 
+.SECONDARY:     # objects of tests are kept
 .SECONDEXPANSION:
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module,$$*))
 	@mkdir -p $(@D)

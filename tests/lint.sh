@@ -85,7 +85,7 @@ check 'words that mean unfinished work'
 
 if command -v ctags >/dev/null && ctags --version | grep -q Universal; then
     ctags --languages=C --kinds-C=f --fields=+ne -f - \
-        $(echo "$sources" | grep -v '^cuda/') | awk -F'\t' '{
+        $(echo "$sources" | grep '^src/\|^bench/') | awk -F'\t' '{
             for (i = 4; i <= NF; i++) {
                 if ($i ~ /^line:/) from = substr($i, 6)
                 if ($i ~ /^end:/) to = substr($i, 5)
