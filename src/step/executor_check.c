@@ -27,7 +27,7 @@ int executor_records(const struct model *m, const struct stage *stage,
 {
     struct mem_dry_source source;
     struct dev dev = {.ops = &dev_dry, .act = DT_BF16, .acc = DT_F32};
-    struct stage *list = (struct stage *)(uintptr_t)stage;
+    struct stage *list = (struct stage *)(uintptr_t)stage;  /* only read */
     struct rank_plan ranks[2] = {{.attention_rows = own, .stage = list,
                                   .n_stage = n},
                                  {.attention_rows = own}};

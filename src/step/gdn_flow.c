@@ -262,7 +262,7 @@ void gdn_flow_free(struct gdn_flow *f)
     int64_t l;
 
     if (f == NULL) return;
-    for (l = 0; l < f->n_level; l++) {
+    for (l = 0; f->level != NULL && l < f->n_level; l++) {
         free(f->level[l].piece);
         free(f->level[l].send_first);
         free(f->level[l].recv_first);

@@ -167,15 +167,13 @@ static int tables_new(struct step *s)
     return ERR_OK;
 }
 
-int step_new(const struct step_config *c, struct dev *d, struct mem *m,
-             struct comm *comm, struct step **out, struct err *e)
+/* A step of config c with nothing allocated yet. */
+static struct step *step_bare(const struct step_config *c, struct dev *d,
+                              struct mem *m, struct comm *comm, struct err *e)
 {
-    struct step *s;
-    int rc = check_config(c, d, comm, e);
+    struct step *s = calloc(1, sizeof *s);
 
-    if (rc != ERR_OK) return rc;
-    s = calloc(1, sizeof *s);
-    if (s == NULL) return err_nomem(e);
+    if (s == NULL) return NULL;
     s->c = *c;
     s->m = c->model;
     s->rp = &c->plan->rank[c->rank];
@@ -189,16 +187,35 @@ int step_new(const struct step_config *c, struct dev *d, struct mem *m,
     if (c->lora_rank > 0) s->lora_scale = c->lora_alpha / (double)c->lora_rank;
     s->layer = -1;
     s->e = e;
+    return s;
+}
+
+static int step_fill(struct step *s)
+{
     s->rc = tables_new(s);
     if (s->rc == ERR_OK) s->rc = executor_new(s);
     if (s->rc == ERR_OK) s->rc = gdn_flow_new(s);
     if (s->rc == ERR_OK) s->rc = moe_route_new(s);
     if (s->rc == ERR_OK) s->rc = weights_new(s);
-    rc = s->rc;
-    if (rc != ERR_OK)
-        step_free(s);
-    else
+    return s->rc;
+}
+
+int step_new(const struct step_config *c, struct dev *d, struct mem *m,
+             struct comm *comm, struct step **out, struct err *e)
+{
+    struct step *s = NULL;
+    int rc = check_config(c, d, comm, e);
+
+    if (rc == ERR_OK) {
+        s = step_bare(c, d, m, comm, e);
+        rc = s == NULL ? err_nomem(e) : step_fill(s);
+    }
+    if (rc == ERR_OK) {
         *out = s;
+        return ERR_OK;
+    }
+    step_free(s);
+    if (comm != NULL) comm->ops->abort(comm, e != NULL ? e->text : "failed");
     return rc;
 }
 

@@ -52,7 +52,8 @@ struct step;
 /* Allocates weights, adapters and optimizer state (baseline of the wave).
 ** What c points to, the device, the allocator and the communicator must
 ** outlive the step. ERR_INPUT names the key that cannot be. comm may be NULL
-** on one rank and where nothing is computed.
+** on one rank and where nothing is computed. A rank that fails, here or in a
+** wave, ends the other ranks' waits with its error.
 **
 ** Recorded layouts know no senders: with two ranks the rows that a rank sends
 ** in a fetch wave are the other's keys; with more, every peer is taken to
