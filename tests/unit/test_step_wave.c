@@ -144,9 +144,7 @@ static void check_warm(const struct step_config *c)
     check_sum(&warm.peak);
     assert_int_equal(allocated(&r), before);
     assert_int_equal(warm.peak.by[CAT_WORKSPACE], 0);
-    assert_true(warm.peak.by[CAT_ADAPTER_GRADIENTS] <
-                cold.peak.by[CAT_ADAPTER_GRADIENTS] + (1 << 24));
-    warm = wave(&r, 2);
+    wave(&r, 2);
     assert_int_equal(allocated(&r), before);
     dry_rank_close(&r);
 }
