@@ -59,8 +59,8 @@ void plot_quote(struct buf *b, const char *s)
     buf_putc(b, '"');
 }
 
-/* The child: gnuplot in dir, its talk to nowhere but errors to fd 2. */
-static void become_gnuplot(const char *dir, char **argv)
+/* The child: gnuplot in dir, with nothing to read and its talk into talk. */
+static void become_gnuplot(const char *dir, char **argv, int talk)
 {
     int null = open("/dev/null", O_RDWR);
 
@@ -68,27 +68,54 @@ static void become_gnuplot(const char *dir, char **argv)
         dup2(null, 0);
         dup2(null, 1);
     }
+    dup2(talk, 2);
     if (chdir(dir) == 0) execvp(argv[0], argv);
     _exit(errno == ENOENT ? 127 : 126);
 }
 
+/* What comes out of fd until its end, as far as it fits. */
+static void read_talk(int fd, char *out, size_t cap)
+{
+    char more[512];
+    size_t len = 0;
+    ssize_t n;
+
+    while ((n = read(fd, more, sizeof more)) > 0 ||
+           (n < 0 && errno == EINTR)) {
+        size_t take = n > 0 ? (size_t)n : 0;
+        if (take > cap - 1 - len) take = cap - 1 - len;
+        memcpy(out + len, more, take);
+        len += take;
+    }
+    out[len] = '\0';
+}
+
+/* Warnings are dropped; the talk is part of the error when it fails. */
 static int run(const char *dir, char **argv, bool *missing, struct err *e)
 {
+    char talk[600], *p;
+    int status, fd[2];
     pid_t child;
-    int status;
 
-    child = fork();
-    if (child < 0)
+    if (pipe(fd) != 0)
         return err_set(e, ERR_RUN, "gnuplot: %s", strerror(errno));
-    if (child == 0) become_gnuplot(dir, argv);
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return err_set(e, ERR_RUN, "gnuplot: %s", strerror(errno));
+    child = fork();
+    if (child == 0) {
+        close(fd[0]);
+        become_gnuplot(dir, argv, fd[1]);
+    }
+    close(fd[1]);
+    if (child > 0) read_talk(fd[0], talk, sizeof talk);
+    close(fd[0]);
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        return err_set(e, ERR_RUN, "gnuplot: %s", strerror(errno));
     *missing = WIFEXITED(status) && WEXITSTATUS(status) == 127;
     if (*missing || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
         return ERR_OK;
-    return err_set(e, ERR_RUN, "gnuplot failed on a script in %s (its "
-                   "message is above)", dir);
+    for (p = talk; *p != '\0'; p++)
+        if (*p == '\n') *p = ' ';
+    return err_set(e, ERR_RUN, "gnuplot failed on a script in %s: %s", dir,
+                   talk);
 }
 
 int plot_run(const char *dir, const char *const *name, int n, bool *missing,

@@ -69,10 +69,37 @@ static void put_tics(struct plot *p, const struct record_found **c, int n)
                n > 6 ? " rotate by -35 left\nset bmargin 10" : "", n - 1);
 }
 
+/* Bars for ours; where figures are published also their marks, and the range
+** of ours over routings. */
+static void put_command(struct buf *b, bool published)
+{
+    buf_puts(b,
+             "\"errors.dat\" using ($1-0.2):3:(0.36) with boxes "
+             "linecolor '#56b4e9' title \"before, ours\", \\\n"
+             "    \"\" using ($1+0.2):4:(0.36) with boxes "
+             "linecolor '#0072b2' title \"after, ours\"");
+    if (!published) return;
+    buf_puts(b,
+             ", \\\n"
+             "    \"\" using ($1-0.2):3:7:8 with yerrorbars pointtype 0 "
+             "linewidth 1.5 linecolor '#333333' title \"ours, all "
+             "routings\", \\\n"
+             "    \"\" using ($1+0.2):4:9:10 with yerrorbars pointtype 0 "
+             "linewidth 1.5 linecolor '#333333' notitle, \\\n"
+             "    \"\" using ($1-0.28):5 with points pointtype 7 "
+             "pointsize 1.4 linecolor '#e69f00' "
+             "title \"before, published\", \\\n"
+             "    \"\" using ($1+0.28):6 with points pointtype 13 "
+             "pointsize 1.7 linecolor '#d55e00' "
+             "title \"after, published\"");
+}
+
 bool plot_errors(const struct view *v, struct plot *out)
 {
     const struct record_found *c[MAX_CASES];
+    struct buf command = BUF_INIT;
     int n = choose(v, c), i;
+    bool any = n > 0 && view_is_published(c[0]);
 
     if (n == 0) return false;
     plot_begin(out, "errors", 900, 520);
@@ -101,21 +128,9 @@ bool plot_errors(const struct view *v, struct plot *out)
              "set xzeroaxis linewidth 2 linecolor '#000000' linetype 1\n"
              "set key outside bottom center horizontal\n"
              "set style fill solid 1.0 noborder\n");
-    plot_draw(out,
-              "\"errors.dat\" using ($1-0.2):3:(0.36) with boxes "
-              "linecolor '#56b4e9' title \"before, ours\", \\\n"
-              "    \"\" using ($1+0.2):4:(0.36) with boxes "
-              "linecolor '#0072b2' title \"after, ours\", \\\n"
-              "    \"\" using ($1-0.2):3:7:8 with yerrorbars pointtype 0 "
-              "linewidth 1.5 linecolor '#333333' title \"ours, all "
-              "routings\", \\\n"
-              "    \"\" using ($1+0.2):4:9:10 with yerrorbars pointtype 0 "
-              "linewidth 1.5 linecolor '#333333' notitle, \\\n"
-              "    \"\" using ($1-0.28):5 with points pointtype 7 "
-              "pointsize 1.4 linecolor '#e69f00' "
-              "title \"before, published\", \\\n"
-              "    \"\" using ($1+0.28):6 with points pointtype 13 "
-              "pointsize 1.7 linecolor '#d55e00' "
-              "title \"after, published\"");
+    put_command(&command, any);
+    if (command.failed) out->gp.failed = true;
+    plot_draw(out, buf_text(&command));
+    buf_free(&command);
     return true;
 }

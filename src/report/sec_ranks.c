@@ -72,26 +72,57 @@ static void put_ranks(struct view *v, const struct record_found *c)
     }
 }
 
+/* A recomputed GDN layer of each rank: what it keeps and what it is priced,
+** for peaks lie in attention layers and then hold none of it. */
+static void put_gdn(struct view *v, const struct record_found *c)
+{
+    int64_t wave = view_wave(c, true), r;
+    struct table *t;
+
+    if (c->shape.gdn_rows == NULL ||
+        record_get(c, wave, 0, "kept/gdn", "gdn") == NULL) return;
+    doc_para(v->d, "A recomputed GDN layer on the same ranks of `%s`; its "
+             "bytes are in a peak only when that lies in such a layer. "
+             "Traced: %.0f KB a row.", c->shape.name,
+             figure(v->published, "trace.gdn_row.cp2"));
+    t = doc_table(v->d, "ranks-gdn", ">rank|>GDN rows|>kept, GB|>priced, GB"
+                  "|>difference|>kept, bytes a row|>priced, bytes a row");
+    for (r = 0; r < c->shape.cp; r++) {
+        int64_t rows = c->shape.gdn_rows[r];
+        int64_t kept = view_bytes(c, wave, r, "kept/gdn", "gdn");
+        int64_t priced = view_bytes(c, wave, r, AFTER "/gdn", "gdn");
+        cell_count(v->d, t, r);
+        cell_count(v->d, t, rows);
+        cell_gb(v->d, t, kept);
+        cell_gb(v->d, t, priced);
+        cell_diff_gb(v->d, t, priced - kept);
+        cell_number(v->d, t, rows ? (double)kept / (double)rows
+                                  : (double)NAN, 1);
+        cell_number(v->d, t, rows ? (double)priced / (double)rows
+                                  : (double)NAN, 1);
+    }
+}
+
 void sec_ranks(struct view *v)
 {
-    bool any = false;
+    const struct record_found *first = NULL;
     int64_t i;
 
     doc_heading(v->d, 2, "ranks", "The two ranks side by side");
     for (i = 0; i < v->n_case; i++) {
         const struct record_found *c = v->kase[i];
         if (!view_is_published(c) || view_wave(c, true) < 0) continue;
-        if (!any)
+        if (first == NULL)
             doc_para(v->d, "Each rank's own raw `per-rank` estimate, for the "
                      "kind of layer its peak lies in, against its own "
                      "simulated peak, cold wave, requested bytes by category. "
                      "A negative difference is a category that the estimate "
                      "has less of than the step holds.");
-        any = true;
+        if (first == NULL) first = c;
         put_ranks(v, c);
     }
-    if (!any) view_absent(v, "the cases of the published table",
-                          "pr-accuracy");
+    if (first != NULL) put_gdn(v, first);
+    else view_absent(v, "the cases of the published table", "pr-accuracy");
 }
 
 /* One quantity on every rank: ours, published (GB; key, or key.rankN), and
