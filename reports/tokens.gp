@@ -23,8 +23,8 @@ do for [kind in "svg png"] {
   set terminal @svg
   if (kind eq "png") { set terminal @png }
   set output "tokens.".kind
-  plot "tokens.dat" index 0 using 1:2 with points pointtype 7 pointsize 0.9 linecolor '#0072b2' title "EP2", \
-    "tokens.dat" index 1 using 1:2 with points pointtype 8 pointsize 0.9 linecolor '#e69f00' title "EP1", \
-    "tokens.dat" using 1:($3 == 1 ? $2 : NaN) with points pointtype 6 pointsize 1.8 linewidth 2 linecolor '#d55e00' title "under"
+  plot "tokens.dat" index 0 using 1:2 with points pointtype 8 pointsize 0.9 linecolor '#e69f00' title "EP1", \
+    "tokens.dat" index 1 using 1:2 with points pointtype 7 pointsize 0.9 linecolor '#0072b2' title "EP2", \
+    "tokens.dat" using 1:($3 == 1 ? $2 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' title "under"
   unset output
 }

@@ -81,11 +81,12 @@ static void put_command(struct buf *b, bool published)
     if (!published) return;
     buf_puts(b,
              ", \\\n"
-             "    \"\" using ($1-0.2):3:7:8 with yerrorbars pointtype 0 "
-             "linewidth 1.5 linecolor '#333333' title \"ours, all "
-             "routings\", \\\n"
-             "    \"\" using ($1+0.2):4:9:10 with yerrorbars pointtype 0 "
-             "linewidth 1.5 linecolor '#333333' notitle, \\\n"
+             "    \"\" using ($1-0.2):7:(0):($8-$7) with vectors heads size "
+             "screen 0.006,90 linewidth 1.5 linecolor '#222222' "
+             "title \"ours, all routings\", \\\n"
+             "    \"\" using ($1+0.2):9:(0):($10-$9) with vectors heads size "
+             "screen 0.006,90 linewidth 1.5 linecolor '#222222' "
+             "notitle, \\\n"
              "    \"\" using ($1-0.28):5 with points pointtype 7 "
              "pointsize 1.4 linecolor '#e69f00' "
              "title \"before, published\", \\\n"
@@ -121,7 +122,7 @@ bool plot_errors(const struct view *v, struct plot *out)
     put_tics(out, c, n);
     buf_puts(&out->gp,
              "set title \"Admitted estimate (raw x 1.10) against the peak, "
-             "cold wave\"\n"
+             "cold wave, balanced routing\"\n"
              "set ylabel \"(estimate - peak) / peak, %\"\n"
              "set format y \"%+.0f\"\n"
              "set yrange [*<-2:2<*]\nset offsets 0, 0, 3, 0\n"

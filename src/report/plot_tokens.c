@@ -18,7 +18,7 @@ static struct miss miss_of(const struct record_found *c)
     return m;
 }
 
-/* The EP sizes there are, in order of appearance. */
+/* The EP sizes there are, ascending. */
 static int find_ep(const struct view *v, int64_t out[MAX_EP])
 {
     int n = 0, i;
@@ -27,8 +27,10 @@ static int find_ep(const struct view *v, int64_t out[MAX_EP])
     for (k = 0; k < v->n_case; k++) {
         const struct record_found *c = v->kase[k];
         if (!miss_of(c).known) continue;
-        for (i = 0; i < n && out[i] != c->shape.ep; i++) continue;
-        if (i == n && n < MAX_EP) out[n++] = c->shape.ep;
+        for (i = 0; i < n && out[i] < c->shape.ep; i++) continue;
+        if (n == MAX_EP || (i < n && out[i] == c->shape.ep)) continue;
+        memmove(&out[i + 1], &out[i], (size_t)(n++ - i) * sizeof *out);
+        out[i] = c->shape.ep;
     }
     return n;
 }
@@ -62,9 +64,9 @@ static int64_t put_data(const struct view *v, const int64_t *ep, int n,
 
 bool plot_tokens(const struct view *v, struct plot *out)
 {
-    static const char *const colour[] = {"#0072b2", "#e69f00", "#009e73",
+    static const char *const colour[] = {"#e69f00", "#0072b2", "#009e73",
                                          "#cc79a7"};
-    static const int mark[] = {7, 8, 4, 12};
+    static const int mark[] = {8, 7, 4, 12};
     struct buf command = BUF_INIT;
     int64_t ep[MAX_EP];
     int n = find_ep(v, ep), i;
@@ -92,7 +94,7 @@ bool plot_tokens(const struct view *v, struct plot *out)
                    i ? ", \\\n    " : "", i, mark[i % 4], colour[i % 4],
                    (int)ep[i]);
     buf_puts(&command, ", \\\n    \"tokens.dat\" using 1:($3 == 1 ? $2 : NaN) "
-             "with points pointtype 6 pointsize 1.8 linewidth 2 linecolor "
+             "with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor "
              "'#d55e00' title \"under\"");
     if (command.failed) out->gp.failed = true;
     plot_draw(out, buf_text(&command));

@@ -9,7 +9,7 @@ set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
 set xtics ("real-40" 0, "random-8" 1, "random-40" 2)
 set xrange [-0.6:2.6]
-set title "Admitted estimate (raw x 1.10) against the peak, cold wave"
+set title "Admitted estimate (raw x 1.10) against the peak, cold wave, balanced routing"
 set ylabel "(estimate - peak) / peak, %"
 set format y "%+.0f"
 set yrange [*<-2:2<*]
@@ -23,8 +23,8 @@ do for [kind in "svg png"] {
   set output "errors.".kind
   plot "errors.dat" using ($1-0.2):3:(0.36) with boxes linecolor '#56b4e9' title "before, ours", \
     "" using ($1+0.2):4:(0.36) with boxes linecolor '#0072b2' title "after, ours", \
-    "" using ($1-0.2):3:7:8 with yerrorbars pointtype 0 linewidth 1.5 linecolor '#333333' title "ours, all routings", \
-    "" using ($1+0.2):4:9:10 with yerrorbars pointtype 0 linewidth 1.5 linecolor '#333333' notitle, \
+    "" using ($1-0.2):7:(0):($8-$7) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' title "ours, all routings", \
+    "" using ($1+0.2):9:(0):($10-$9) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' notitle, \
     "" using ($1-0.28):5 with points pointtype 7 pointsize 1.4 linecolor '#e69f00' title "before, published", \
     "" using ($1+0.28):6 with points pointtype 13 pointsize 1.7 linecolor '#d55e00' title "after, published"
   unset output
