@@ -214,8 +214,8 @@ void sec_stack(struct view *v)
                     "full-stack");
     if (n == 0) return;
     doc_para(v->d, "Raw estimates of every scenario with at least %d waves "
-             "of different size, against the most-loaded rank's peak of the cold wave: in "
-             "allocated bytes (block sizes, what PyTorch's "
+             "of different size, against the most-loaded rank's peak of the "
+             "cold wave: in allocated bytes (block sizes, what PyTorch's "
              "max_memory_allocated counts) and in requested bytes. Margin is "
              "the smallest factor on the raw estimate that would have left "
              "no wave under; admission uses %.2f.", MANY,
