@@ -62,10 +62,11 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
-# Kernels live on vector loops; none looks at errno or at traps. private:
-# what an object depends on is made without them.
-$(BUILD)/src/dev/cpu/%.o: private CFLAGS += -O3 -fno-math-errno \
-                                            -fno-trapping-math
+# Kernels live on vector loops; none looks at errno or at traps. Under a
+# sanitizer that would take a minute to compile. private: what an object
+# depends on is made without them.
+$(BUILD)/src/dev/cpu/%.o: private CFLAGS += \
+    $(if $(SAN),-O1,-O3 -fno-math-errno -fno-trapping-math)
 
 # The program alone knows its version and where it will be installed.
 $(MAIN): $(BUILD)/version
