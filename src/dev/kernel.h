@@ -49,7 +49,7 @@ struct mat {
     enum dtype t;
 };
 
-/* ---- plain ------------------------------------------------------------ */
+/* ---- plain -------------------------------------------------------------- */
 
 /* Any type; an integer view takes the integer nearest to zero. */
 struct k_fill { struct mat x; double value; };
@@ -93,7 +93,7 @@ struct k_group_gemm {
     double alpha, beta;
 };
 
-/* ---- rows ------------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------- */
 
 /* out[t] = table[ids[t]]; ids are i32. */
 struct k_embed { struct mat out, table; const int32_t *ids; };
@@ -120,7 +120,7 @@ struct k_heads { struct mat packed, joined; int64_t heads, head_dim, stride,
 ** the rest of x_g is left out. */
 struct k_transpose { struct mat y, x; int64_t n_group; };
 
-/* ---- norms (2.1, 3.2, 3.3, 3.10) --------------------------------------- */
+/* ---- norms (2.1, 3.2, 3.3, 3.10) ---------------------------------------- */
 
 /* y = rstd * x * (w or 1 + w); rstd is acc [rows]. Per-head norms pass
 ** [T * heads, d]. */
@@ -246,7 +246,7 @@ struct k_delta_bwd {
 struct k_silu_gate { struct mat out, a, z; };
 struct k_silu_gate_bwd { struct mat da, dz, dout, a, z; };
 
-/* ---- MLP and MoE (2.4, 3.14, 3.15) --------------------------------------- */
+/* ---- MLP and MoE (2.4, 3.14, 3.15) -------------------------------------- */
 
 /* gu [T, 2F] is gate | up; out [T, F] = silu(gate) * up * weight[t], weight
 ** acc [T] or absent. */

@@ -75,7 +75,7 @@ static double best_of(void (*f)(void *), void *arg)
     return best;
 }
 
-/* ---- the yardstick --- */
+/* ---- the yardstick ------------------------------------------------------ */
 
 struct square { int n; float *a, *b, *c; };
 
@@ -97,7 +97,7 @@ static double sgemm_rate(void)
     return 2.0 * (double)(n * n * n) / best_of(run_square, &s);
 }
 
-/* ---- a dense layer: norm, adapted projection, SwiGLU, and back --- */
+/* ---- a dense layer: norm, adapted projection, SwiGLU, and back ---------- */
 
 struct dense {
     struct mat x, w, n, rstd, y, a, b, h, act, dact, dy, dh, dn, dx, da, db;
@@ -145,7 +145,7 @@ static double dense_rate(void)
     return flops / best_of(run_dense, &s);
 }
 
-/* ---- attention --- */
+/* ---- attention ---------------------------------------------------------- */
 
 struct attn {
     struct mat q, k, v, out, lse, dout, dq, dk, dv;
@@ -180,7 +180,7 @@ static double attention_rate(void)
     return flops / best_of(run_attention, &s);
 }
 
-/* ---- the delta rule --- */
+/* ---- the delta rule ----------------------------------------------------- */
 
 struct delta {
     struct mat q, k, v, g, beta, o, g_cum, x, d_o, dq, dk, dv, dg, dbeta;

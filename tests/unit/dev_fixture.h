@@ -85,7 +85,7 @@ static inline struct mat fix_acc(struct fix *f, int64_t rows, int64_t cols)
     return fix_new(f, rows, cols, f->d->acc);
 }
 
-/* ---- elements --------------------------------------------------------- */
+/* ---- elements ----------------------------------------------------------- */
 
 static inline void *fix_at(struct mat m, int64_t r, int64_t c)
 {
@@ -137,7 +137,7 @@ static inline void fix_set(struct mat m, int64_t r, int64_t c, double x)
     *(uint16_t *)p = fix_bf16(x);
 }
 
-/* ---- inputs --------------------------------------------------------------- */
+/* ---- inputs ------------------------------------------------------------- */
 
 /* Element i is random_value(1, stream of the name, i, ...): what the golden
 ** script computes for an input of that name. */
@@ -200,7 +200,7 @@ static inline struct mat fix_shape(struct mat m, int64_t rows, int64_t cols)
     return m;
 }
 
-/* ---- comparison -------------------------------------------------------------- */
+/* ---- comparison --------------------------------------------------------- */
 
 static inline void fix_differ(const char *what, double error, double limit)
 {

@@ -7,7 +7,7 @@
 
 enum { D = 8 };
 
-/* ---- a reference, row by row, in f64 ---------------------------------------- */
+/* ---- a reference, row by row, in f64 ------------------------------------ */
 
 static bool sees(const struct slice *s, int64_t i, int64_t j)
 {
@@ -47,7 +47,7 @@ static void reference_row(struct mat out, struct mat lse, struct mat q,
     fix_set(lse, i, head, sum > 0 ? log(sum) : -(double)INFINITY);
 }
 
-/* ---- one problem --------------------------------------------------------------- */
+/* ---- one problem -------------------------------------------------------- */
 
 struct problem {
     struct mat q, k, v, out, lse, dout, dlse, dq, dk, dv;
@@ -151,7 +151,7 @@ static void check_backward(struct fix *f, struct problem *p)
     check_slope(f, p, "slope of v", p->v, p->dv);
 }
 
-/* ---- tests ---------------------------------------------------------------------- */
+/* ---- tests -------------------------------------------------------------- */
 
 /* Causal with a shift either way, full, nested and overlapping query rows,
 ** blocks of queries and keys that end anywhere, rows that see nothing. */
@@ -291,7 +291,7 @@ static void test_isolation(void **state)
     }
 }
 
-/* ---- stages ------------------------------------------------------------------ */
+/* ---- stages ------------------------------------------------------------- */
 
 /* The keys of "all" in two stages: the first 90 and the others, the second
 ** stage with a part of the queries only, in another order. */

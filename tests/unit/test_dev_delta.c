@@ -8,7 +8,7 @@
 enum { HEADS = 2, K = 8, V = 4, SIZE = HEADS * K * V, TAPS = 4 };
 #define SCALE 0.35
 
-/* ---- the token form (model.md 2.3.6, 3.12), one piece, f64 ------------------ */
+/* ---- the token form (model.md 2.3.6, 3.12), one piece, f64 -------------- */
 
 struct token {
     int64_t rows;
@@ -17,7 +17,9 @@ struct token {
     double (*u)[V], (*m)[V];
 };
 
-struct io { struct mat q, k, v, g, beta, o, s, d_o, dq, dk, dv, dg, dbeta, ds; };
+struct io {
+    struct mat q, k, v, g, beta, o, s, d_o, dq, dk, dv, dg, dbeta, ds;
+};
 
 static void token_forward(const struct io *x, struct token *w, int64_t h)
 {
@@ -108,7 +110,7 @@ static void token_form(struct fix *f, const struct io *x)
     }
 }
 
-/* ---- the kernels on the same problem ------------------------------------------ */
+/* ---- the kernels on the same problem ------------------------------------ */
 
 static struct io problem(struct fix *f, int64_t rows)
 {
@@ -297,7 +299,7 @@ static void test_isolation(void **state)
     fix_close(&f);
 }
 
-/* ---- convolution ------------------------------------------------------------------ */
+/* ---- convolution -------------------------------------------------------- */
 
 enum { CHANNELS = 5 };
 

@@ -36,7 +36,7 @@ static void near_golden(struct fix *f, const char *name, struct mat m,
     fix_differ(name, off_by(name, m), limit);
 }
 
-/* ---- norms, gates ------------------------------------------------------------ */
+/* ---- norms, gates ------------------------------------------------------- */
 
 static void check_rms_norm(struct fix *f, bool centred)
 {
@@ -144,7 +144,7 @@ static void mlp(struct fix *f)
     near_golden(f, "row_gate/dlogit", dlogit, 5e-6);
 }
 
-/* ---- linear with adapter, rotary ---------------------------------------------- */
+/* ---- linear with adapter, rotary ---------------------------------------- */
 
 static void linear(struct fix *f)
 {
@@ -195,7 +195,7 @@ static void rotary(struct fix *f)
     near_golden(f, "rotary/dx", dy, 2e-6);
 }
 
-/* ---- attention -------------------------------------------------------------- */
+/* ---- attention ---------------------------------------------------------- */
 
 static void check_attention(struct fix *f, const char *op, int64_t rows,
                             int64_t heads, int64_t kv, int64_t dim,
@@ -278,7 +278,7 @@ static void merge(struct fix *f)
     assert_true(fix_inner(dlse_acc, dlse_acc) == 0);
 }
 
-/* ---- delta net ---------------------------------------------------------------- */
+/* ---- delta net ---------------------------------------------------------- */
 
 static void conv(struct fix *f)
 {
@@ -366,7 +366,7 @@ static void delta(struct fix *f)
     near_golden(f, "delta/ds0", fix_rows(dstates, 5, 1), 5e-6);
 }
 
-/* ---- MoE, head, optimizer -------------------------------------------------------- */
+/* ---- MoE, head, optimizer ----------------------------------------------- */
 
 static void check_router(struct fix *f, bool norm)
 {
@@ -466,7 +466,7 @@ static void generator(struct fix *f)
     }
 }
 
-/* ---- running ------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------ */
 
 static void in_all_types(void (*check)(struct fix *))
 {

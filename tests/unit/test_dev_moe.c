@@ -6,7 +6,7 @@
 #include "dev_fixture.h"
 #include "golden.h"
 
-/* ---- the block as one ---------------------------------------------------------- */
+/* ---- the block as one --------------------------------------------------- */
 
 enum { T = 13, H = 16, E = 8, F = 8, R = 2, TOP = 2, PAIRS = T * TOP };
 #define LORA 0.5
@@ -156,7 +156,7 @@ static void test_moe(void **state)
     golden_free(&g);
 }
 
-/* ---- the router ------------------------------------------------------------------ */
+/* ---- the router --------------------------------------------------------- */
 
 struct routes { struct mat logits, scores, map, idx, weight; };
 
@@ -235,7 +235,7 @@ static void test_forced(void **state)
     fix_close(&f);
 }
 
-/* ---- the sort -------------------------------------------------------------------- */
+/* ---- the sort ----------------------------------------------------------- */
 
 /* Against the definition: pairs in order of (expert, row), and back. */
 static void test_sort(void **state)
@@ -278,7 +278,7 @@ static void test_sort(void **state)
     fix_close(&f);
 }
 
-/* ---- groups ---------------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------- */
 
 /* Empty groups at both ends and in the middle; TN writes their zeros, or
 ** keeps what was there with beta. */

@@ -23,7 +23,7 @@ static void check_margin(struct mat m)
     }
 }
 
-/* ---- plain ------------------------------------------------------------------- */
+/* ---- plain -------------------------------------------------------------- */
 
 static void test_fill(void **state)
 {
@@ -146,7 +146,7 @@ static void test_random(void **state)
     fix_close(&f);
 }
 
-/* ---- rows ---------------------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------- */
 
 static void test_ranges(void **state)
 {
@@ -293,7 +293,7 @@ static void test_transpose(void **state)
     fix_close(&f);
 }
 
-/* ---- products -------------------------------------------------------------------- */
+/* ---- products ----------------------------------------------------------- */
 
 static double naive(const struct k_gemm *g, int64_t i, int64_t j, double c)
 {

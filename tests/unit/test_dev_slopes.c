@@ -54,7 +54,7 @@ static struct mat in(struct fix *f, const char *name, int64_t rows,
     return fix_in(f, name, rows, cols, 1, 0);
 }
 
-/* ---- one output -------------------------------------------------------------- */
+/* ---- one output --------------------------------------------------------- */
 
 static double rms_norm(struct fix *f, struct slope *s)
 {
@@ -215,7 +215,7 @@ static void test_mlp(void **state)
     fix_close(&f);
 }
 
-/* ---- several outputs -------------------------------------------------------------- */
+/* ---- several outputs ---------------------------------------------------- */
 
 static double gdn_gates(struct fix *f, struct slope *s)
 {

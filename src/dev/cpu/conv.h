@@ -108,7 +108,7 @@ static int k_conv(struct dev *d, const struct k_conv *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- backward ------------------------------------------------------------ */
+/* ---- backward ----------------------------------------------------------- */
 
 /* The gradient of row t is complete: a row of the piece, of its halo, or of
 ** the zeros before a start (then it is nobody's). */

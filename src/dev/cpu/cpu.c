@@ -47,7 +47,7 @@ static void segment_put(void *ctx, uint64_t addr, uint64_t bytes)
     c->taken -= bytes;
 }
 
-/* ---- the device ----------------------------------------------------------- */
+/* ---- the device --------------------------------------------------------- */
 
 /* A rank is a thread and computes alone: BLAS threads of its own would share
 ** cores with the other ranks and change the order of sums. */
@@ -114,7 +114,7 @@ const struct dev_ops dev_cpu = {
     .sync = cpu_sync,
 };
 
-/* ---- what kernels need ------------------------------------------------------ */
+/* ---- what kernels need -------------------------------------------------- */
 
 void *cpu_scratch(struct dev *d, size_t bytes)
 {

@@ -106,7 +106,7 @@ static int k_silu_gate_bwd(struct dev *d, const struct k_silu_gate_bwd *a,
     return ERR_OK;
 }
 
-/* ---- SwiGLU ------------------------------------------------------------------ */
+/* ---- SwiGLU ------------------------------------------------------------- */
 
 static int k_swiglu(struct dev *d, const struct k_swiglu *a, struct err *e)
 {
@@ -202,7 +202,7 @@ static int k_row_gate_bwd(struct dev *d, const struct k_row_gate_bwd *a,
     return ERR_OK;
 }
 
-/* ---- delta net ------------------------------------------------------------------ */
+/* ---- delta net ---------------------------------------------------------- */
 
 static real softplus(real x)
 {

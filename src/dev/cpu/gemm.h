@@ -110,7 +110,7 @@ static int k_gemm(struct dev *d, const struct k_gemm *a, struct err *e)
     return product(d, &p, e);
 }
 
-/* ---- groups --------------------------------------------------------------- */
+/* ---- groups ------------------------------------------------------------- */
 
 static struct product group_product(const struct k_group_gemm *a, int64_t g)
 {

@@ -49,7 +49,7 @@ static inline real *scratch(struct dev *d, int64_t count)
     return cpu_scratch(d, (size_t)(num_max(count, 0) + 16) * sizeof(real));
 }
 
-/* ---- bf16 ------------------------------------------------------------------ */
+/* ---- bf16 --------------------------------------------------------------- */
 
 static inline float bf16_to_f32(uint16_t h)
 {
@@ -70,7 +70,7 @@ static inline uint16_t bf16_from_f32(float f)
     return (uint16_t)(f != f ? (u >> 16) | 0x40u : rounded);
 }
 
-/* ---- rows in and out of views ------------------------------------------------ */
+/* ---- rows in and out of views ------------------------------------------- */
 
 static inline void *cell(const struct mat *m, int64_t r, int64_t c)
 {
@@ -168,7 +168,7 @@ static inline void block_out(const struct mat *m, int64_t r, int64_t nr,
     for (i = 0; i < nr; i++) cells_out(m, r + i, c, nc, src + i * nc);
 }
 
-/* ---- vectors ------------------------------------------------------------------ */
+/* ---- vectors ------------------------------------------------------------ */
 
 /* Sums run in LANES partial sums, folded by halves at the end: independent
 ** of how the compiler vectorises, and more exact than one running sum. */
@@ -235,7 +235,7 @@ static inline real largest(const real *a, int64_t n)
     return m;
 }
 
-/* ---- functions ------------------------------------------------------------------ */
+/* ---- functions ---------------------------------------------------------- */
 
 /* e^x. In f32 without branches, so that loops vectorise: x = n ln 2 + r, e^r
 ** by its series (|r| < 0.35, remainder 5e-9), 2^n built from bits. Within 2

@@ -154,7 +154,7 @@ static int k_transpose(struct dev *d, const struct k_transpose *a,
     return ERR_OK;
 }
 
-/* ---- value heads that share a key head (GDN) -------------------------------- */
+/* ---- value heads that share a key head (GDN) ---------------------------- */
 
 static int k_repeat_heads(struct dev *d, const struct k_repeat_heads *a,
                           struct err *e)
