@@ -156,7 +156,9 @@ static int pick_sequences(const struct args *a, const struct corpus *c,
         for (; n < count; n++) pick[n] = n;
     if (rc == ERR_OK) rc = corpus_batch(c, pick, n, out, e);
     free(pick);
-    return rc == ERR_INPUT ? err_wrap(e, "--select") : rc;
+    if (rc != ERR_INPUT || text == NULL) return rc;
+    e->code = ERR_USAGE;        /* it is the option that is wrong */
+    return err_wrap(e, "--select");
 }
 
 static int read_sequences(const struct args *a, struct batch *out,

@@ -38,7 +38,7 @@ static void assert_near(double x, double want, double eps)
                  (unsigned long long)seed, x, want);
 }
 
-/* ---- a plain scorer: planner.md 4 line by line ------------------------------ */
+/* ---- a plain scorer: planner.md 4 line by line -------------------------- */
 
 struct naive {
     const struct attention_config *c;
@@ -186,7 +186,7 @@ static double naive_rank(const struct naive *n, int64_t r)
          + (double)own * n->c->owned;
 }
 
-/* ---- random layouts --------------------------------------------------------- */
+/* ---- random layouts ----------------------------------------------------- */
 
 static struct model moe35;
 
@@ -261,7 +261,7 @@ static void scores_match_the_plain_scorer(void **state)
     free(n);
 }
 
-/* ---- constants ------------------------------------------------------------ */
+/* ---- constants ---------------------------------------------------------- */
 
 /* planner.md 4: exactly four numbers tell the profiles apart. */
 static void constants_of_the_profiles(void **state)
@@ -336,7 +336,7 @@ static void constants_of_the_delta_net(void **state)
     assert_near(b->local_rate, 1500 * pow(2.0 / 3, 0.75), 1e-9);
 }
 
-/* ---- GDN --------------------------------------------------------------------- */
+/* ---- GDN ---------------------------------------------------------------- */
 
 /* Scores of nothing chained and of set, for an attention layout that cuts
 ** the rows at these starts, one chunk a rank. */

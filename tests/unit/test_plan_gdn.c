@@ -40,7 +40,7 @@ static int64_t pick(int64_t lo, int64_t hi)
                      #x); \
     } while (0)
 
-/* ---- the plain planner ------------------------------------------------------ */
+/* ---- the plain planner -------------------------------------------------- */
 
 struct set { bool has[N]; };
 
@@ -232,7 +232,7 @@ static double plain_score(struct plain *p, const struct set *c)
              + (double)states * p->c->parent_state;
 }
 
-/* ---- its search ----------------------------------------------------------- */
+/* ---- its search --------------------------------------------------------- */
 
 static int size_of(const struct set *s)
 {
@@ -424,7 +424,7 @@ static struct set plain_search(struct plain *p)
     return best.s;
 }
 
-/* ---- both on one forest ----------------------------------------------------- */
+/* ---- both on one forest ------------------------------------------------- */
 
 static struct model moe35;
 

@@ -1,0 +1,243 @@
+/* fit.c - see fit.h */
+#include "bench/fit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "model/param.h"
+
+/* Of every hundred bytes so many are kept free (pricing.md: 3 percent). */
+#define RESERVE_PERCENT 3
+/* f32, two for each adapter element; adapters are bf16. */
+#define MOMENT_BYTES 8
+#define ADAPTER_BYTES 2
+
+typedef int (*estimator)(const struct price_facts *f, struct estimate *out,
+                         struct err *e);
+
+static const estimator estimators[FIT_ESTIMATORS] = {
+    price_busiest_rank, price_per_rank
+};
+
+/* ---- what is held -------------------------------------------------------- */
+
+/* Slots with adapters of their own: all names but the base model's. */
+static int64_t count_slots(const struct price_facts *f)
+{
+    int64_t i, j, n = 0;
+
+    for (i = 0; i < f->n_group; i++) {
+        if (strcmp(f->group[i].slot, PRICE_BASE_SLOT) == 0) continue;
+        for (j = 0; j < i; j++)
+            if (strcmp(f->group[j].slot, f->group[i].slot) == 0) break;
+        n += j == i;
+    }
+    return n;
+}
+
+static int measure_base(const struct price_facts *f, struct fit_base *out,
+                        struct err *e)
+{
+    struct param_list list;
+    int64_t i, *adapters;
+    int rc = param_list_make(f->model, f->ep, f->lora_rank, &list, e);
+
+    if (rc != ERR_OK) return rc;
+    *out = (struct fit_base){.weights = param_base_bytes(&list),
+                             .slots = count_slots(f)};
+    adapters = calloc((size_t)f->model->layers + 1, sizeof *adapters);
+    if (adapters != NULL) param_adapter_bytes(f->model, &list, adapters);
+    param_list_free(&list);
+    if (adapters == NULL) return err_nomem(e);
+    for (i = 0; i <= f->model->layers; i++)
+        out->adapters = num_sadd(out->adapters, adapters[i]);
+    free(adapters);
+    out->adapters = num_smul(out->adapters, out->slots);
+    out->moments = num_smul(out->adapters / ADAPTER_BYTES, MOMENT_BYTES);
+    return ERR_OK;
+}
+
+/* Adapter gradients that were allocated before the wave. */
+static int64_t held_gradients(const struct price_facts *f,
+                              const struct fit_base *b)
+{
+    int64_t i, pending = 0;
+
+    for (i = 0; f->pending != NULL && i <= f->model->layers; i++)
+        pending = num_sadd(pending, f->pending[i]);
+    return num_max(0, b->adapters - num_smul(pending, b->slots));
+}
+
+/* ---- one wave ------------------------------------------------------------ */
+
+/* Puts a wave's needs into the answers where they are larger. */
+static int add_wave(const struct price_facts *f, struct fit *fit,
+                    struct err *e)
+{
+    struct estimate *x = malloc(sizeof *x);
+    int64_t held = fit->base.weights, gradients, needed;
+    int i, rc = x == NULL ? err_nomem(e) : ERR_OK;
+
+    gradients = fit->known ? held_gradients(f, &fit->base) : 0;
+    held = num_sadd(held, num_sadd(fit->base.adapters, fit->base.moments));
+    held = num_sadd(held, gradients);
+    for (i = 0; i < FIT_ESTIMATORS && rc == ERR_OK; i++) {
+        struct fit_answer *a = &fit->answer[i];
+        rc = estimators[i](f, x, e);
+        if (rc != ERR_OK) break;
+        needed = num_sadd(held, x->admitted);
+        if (a->estimate.name[0] != '\0' && needed <= a->needed) continue;
+        a->estimate = *x;
+        a->gradients = gradients;
+        a->needed = needed;
+    }
+    free(x);
+    return rc;
+}
+
+static int add_facts(const struct price_facts *f, struct fit *fit,
+                     struct err *e)
+{
+    int rc = ERR_OK;
+
+    fit->tokens = fit_tokens(f);
+    fit->known = f->tp == 1 && f->pp == 1;
+    if (fit->known) rc = measure_base(f, &fit->base, e);
+    return rc == ERR_OK ? add_wave(f, fit, e) : rc;
+}
+
+/* A first wave and a later one: which is dearer depends on where gradients
+** are allocated and what only a first wave holds. */
+static int add_plan(const struct plan_args *p, const struct batch *b,
+                    struct fit *fit, struct err *e)
+{
+    struct price_facts f;
+    struct plan plan;
+    int cold, rc = plan_make(&p->model, b, &p->options, &plan, e);
+
+    if (rc != ERR_OK) return rc;
+    for (cold = 1; cold >= 0 && rc == ERR_OK; cold--) {
+        rc = plan_args_facts(p, &plan, cold, &f, e);
+        if (rc != ERR_OK) break;
+        rc = add_facts(&f, fit, e);
+        price_facts_free(&f);
+    }
+    plan_free(&plan);
+    return rc;
+}
+
+int fit_price(const struct fit_source *s, int64_t memory, struct fit *out,
+              struct err *e)
+{
+    int i;
+
+    memset(out, 0, sizeof *out);
+    out->memory = memory;
+    out->reserve = memory / 100 * RESERVE_PERCENT
+                 + memory % 100 * RESERVE_PERCENT / 100;
+    out->available = memory - out->reserve;
+    for (i = 0; i < FIT_ESTIMATORS; i++) out->answer[i].budget = -1;
+    return s->plan != NULL ? add_plan(s->plan, &s->plan->batch, out, e)
+                           : add_facts(s->facts, out, e);
+}
+
+/* ---- budgets ------------------------------------------------------------- */
+
+struct probe {
+    const struct fit_source *source;
+    struct fit fit;             /* of the wave scaled last */
+    int64_t least, most;        /* tokens that can be tried */
+};
+
+/* Whether the wave scaled to tokens fits. Sizes that no plan or price can
+** express do not. */
+static int probe_fits(struct probe *p, int64_t tokens, int estimator_index,
+                      bool *fits, struct err *e)
+{
+    const struct fit_source *s = p->source;
+    int64_t available = p->fit.available;
+    struct price_facts f;
+    struct batch b;
+    int rc;
+
+    memset(&p->fit, 0, sizeof p->fit);
+    p->fit.available = available;
+    if (s->plan != NULL) {
+        rc = fit_scale_batch(&s->plan->batch, tokens, &b, e);
+        if (rc == ERR_OK) {
+            rc = add_plan(s->plan, &b, &p->fit, e);
+            batch_free(&b);
+        }
+    } else {
+        rc = fit_scale_facts(s->facts, tokens, &f, e);
+        if (rc == ERR_OK) {
+            rc = add_facts(&f, &p->fit, e);
+            price_facts_free(&f);
+        }
+    }
+    *fits = rc == ERR_OK && fit_fits(&p->fit, estimator_index);
+    return rc == ERR_INPUT ? ERR_OK : rc;
+}
+
+/* lo fits or is below all that can be tried, hi does not fit: halves the
+** distance until they are neighbours. */
+static int bisect(struct probe *p, int i, int64_t lo, int64_t hi, int64_t *out,
+                  struct err *e)
+{
+    bool fits = false;
+    int rc;
+
+    while (hi - lo > 1) {
+        int64_t mid = lo + (hi - lo) / 2;
+        rc = probe_fits(p, mid, i, &fits, e);
+        if (rc != ERR_OK) return rc;
+        if (fits)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    *out = lo;
+    return ERR_OK;
+}
+
+/* Doubles from the wave as it is while it fits, then narrows down. */
+static int find_budget(struct probe *p, const struct fit *f, int i,
+                       int64_t *out, struct err *e)
+{
+    int64_t lo = p->least - 1, hi = f->tokens;
+    bool fits = fit_fits(f, i);
+    int rc;
+
+    while (fits && hi < p->most) {
+        lo = hi;
+        hi = num_min(p->most, 2 * hi);
+        rc = probe_fits(p, hi, i, &fits, e);
+        if (rc != ERR_OK) return rc;
+    }
+    if (fits) {
+        *out = hi;
+        return ERR_OK;
+    }
+    rc = bisect(p, i, lo, hi, out, e);
+    if (rc == ERR_OK && *out < p->least) *out = 0;
+    return rc;
+}
+
+int fit_budgets(const struct fit_source *s, struct fit *f, struct err *e)
+{
+    struct probe *p = malloc(sizeof *p);
+    int i, rc = p == NULL ? err_nomem(e) : ERR_OK;
+
+    if (rc != ERR_OK) return rc;
+    p->source = s;
+    p->least = s->plan != NULL ? s->plan->batch.n_seg : 1;
+    p->most = BATCH_MAX_TOKENS;
+    for (i = 0; i < FIT_ESTIMATORS && rc == ERR_OK; i++) {
+        p->fit.available = f->available;
+        if (fit_is_priced(f, i))
+            rc = find_budget(p, f, i, &f->answer[i].budget, e);
+    }
+    free(p);
+    return rc;
+}

@@ -1,0 +1,73 @@
+/*
+** fit.h - does a wave fit a device: what "peakproof fit" answers.
+**
+** What must fit beside the wave's admitted estimate is what a rank holds
+** already: base weights, adapters, Adam's two moments in f32 for every
+** adapter element, and the adapter gradients that no wave has pending.
+** Available is the device's memory less the part that is kept free.
+*/
+#ifndef BENCH_FIT_H
+#define BENCH_FIT_H
+
+#include "bench/plan_args.h"
+
+#define FIT_ESTIMATORS 2
+
+/* Bytes one rank holds between waves. */
+struct fit_base {
+    int64_t weights, adapters, moments;
+    int64_t slots;              /* adapters, moments count once a slot */
+};
+
+/* One estimator's answer. Of several waves the dearest counts. */
+struct fit_answer {
+    struct estimate estimate;
+    int64_t gradients;          /* held already in that wave */
+    int64_t needed;             /* base, gradients and admitted bytes */
+    int64_t budget;             /* tokens, see fit_budgets; -1: none */
+};
+
+struct fit {
+    int64_t memory, reserve, available;
+    int64_t tokens;
+    bool known;                 /* base is; not under TP or PP */
+    struct fit_base base;
+    struct fit_answer answer[FIT_ESTIMATORS];
+};
+
+/* What is asked about: a plan's options, or facts as they stand. */
+struct fit_source {
+    const struct plan_args *plan;           /* NULL: facts */
+    const struct price_facts *facts;
+};
+
+/* Reserve, base and answers without budgets. memory > 0. */
+int fit_price(const struct fit_source *s, int64_t memory, struct fit *out,
+              struct err *e) MUST_CHECK;
+/* Each answer's budget: a number of tokens to which the wave can be scaled,
+** every segment (or row count) in proportion, so that it fits and one token
+** more does not; 0 when none fits. */
+int fit_budgets(const struct fit_source *s, struct fit *f, struct err *e)
+    MUST_CHECK;
+
+/* Whether an answer is there, and says yes. */
+static inline bool fit_is_priced(const struct fit *f, int i)
+{
+    return f->known && f->answer[i].estimate.priced;
+}
+static inline bool fit_fits(const struct fit *f, int i)
+{
+    return fit_is_priced(f, i) && f->answer[i].needed <= f->available;
+}
+
+/* Facts with their rows scaled to tokens; stages in proportion, lengths
+** rounded up to the planner's 128. Free with price_facts_free. */
+int fit_scale_facts(const struct price_facts *f, int64_t tokens,
+                    struct price_facts *out, struct err *e) MUST_CHECK;
+/* The batch with its segments scaled to tokens, none below one token. */
+int fit_scale_batch(const struct batch *b, int64_t tokens, struct batch *out,
+                    struct err *e) MUST_CHECK;
+/* Tokens of all groups. */
+int64_t fit_tokens(const struct price_facts *f);
+
+#endif
