@@ -374,23 +374,6 @@ void *decl_alloc(lua_State *L, int64_t n, size_t size)
     return p;
 }
 
-bool decl_ints(const struct decl *d, const char *key, int64_t max, int64_t lo,
-               int64_t hi, int64_t **out, int64_t *n)
-{
-    if (!decl_table(d, key)) return false;
-    *n = decl_list(d, key, -1, max);
-    free(*out);
-    *out = NULL;
-    *out = decl_alloc(d->L, *n, sizeof **out);
-    for (int64_t i = 0; i < *n; i++) {
-        lua_rawgeti(d->L, -1, i + 1);
-        (*out)[i] = to_int(d, key, -1, lo, hi);
-        lua_pop(d->L, 1);
-    }
-    lua_pop(d->L, 1);
-    return true;
-}
-
 void decl_fields(const struct decl *d, const struct field *fields, void *base)
 {
     for (; fields->key != NULL; fields++) {

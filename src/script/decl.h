@@ -76,9 +76,6 @@ bool decl_table(const struct decl *d, const char *key);
 /* Length of the list at index: a table with keys 1..n only; max bounds n. */
 int64_t decl_list(const struct decl *d, const char *key, int index,
                   int64_t max);
-/* A list of integers; malloc'ed (never NULL when true) into *out. */
-bool decl_ints(const struct decl *d, const char *key, int64_t max, int64_t lo,
-               int64_t hi, int64_t **out, int64_t *n);
 
 /* A complaint about a key (NULL: about the table). */
 _Noreturn void decl_fail(const struct decl *d, const char *key,

@@ -2,7 +2,6 @@
 #include "script/estimator.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,7 @@ struct scenario_estimators {
 
 /* ---- declaring ------------------------------------------------------ */
 
-struct estimator_decl { char *name, *about; };
-
 static const struct field estimator_fields[] = {
-    {"about", FIELD_OTHER, 0, 0, 0},
     {"name", FIELD_OTHER, 0, 0, 0},
     {"price", FIELD_OTHER, 0, 0, 0},
     {NULL, FIELD_OTHER, 0, 0, 0},
@@ -42,7 +38,7 @@ static void check_name(const struct decl *d, const char *name, int list)
     lua_State *L = d->L;
 
     if (*name == '\0' || strlen(name) > 63 ||
-        strspn(name, good) != strlen(name))
+        strspn(name, good) != lua_rawlen(L, -1))
         decl_fail(d, "name", "may hold 1 to 63 letters, digits and ._+-");
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (strcmp(name, taken[i]) == 0)
@@ -56,7 +52,7 @@ static void check_name(const struct decl *d, const char *name, int list)
     }
 }
 
-/* estimator{name, price, about}: declares one and returns its table. */
+/* estimator{name, price}: declares one and returns the table. */
 int api_estimator(lua_State *L)
 {
     struct decl d = DECL_INIT(L);

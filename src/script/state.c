@@ -1,22 +1,18 @@
 /* state.c - see state.h */
 #include "script/state.h"
 
-#include <lualib.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/buf.h"
-#include "base/file.h"
 #include "script/guard.h"
 
 #define MEMORY_DEFAULT (UINT64_C(256) << 20)
 #define INSTRUCTIONS_DEFAULT UINT64_C(200000000)
 #define SECONDS 20          /* of processor time, for one call */
 #define STEP 1000           /* instructions between two looks of the hook */
-#define FILE_LIMIT ((size_t)16 << 20)
 
 struct script *script_of(lua_State *L)
 {

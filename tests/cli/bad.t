@@ -37,13 +37,13 @@ $ peakproof run key.lua
 + nocase.lua
 | return {name = "n", cases = {}}
 $ peakproof run nocase.lua
-! peakproof: nocase.lua: cases: there are none
+! peakproof: nocase.lua:1: cases: there are none
 = 3
 
 + number.lua
 | return 7
 $ peakproof list number.lua
-! peakproof: number.lua: must be a table, not 7
+! peakproof: number.lua: a scenario must return a table (return {name = ..., cases = ...})
 = 3
 
 # Endless loops and memory without end, also inside pcall.
@@ -51,7 +51,7 @@ $ peakproof list number.lua
 + pcall.lua
 | while true do pcall(function() while true do end end) end
 $ peakproof run pcall.lua
-! peakproof: pcall.lua:1: the script runs more than 500 million instructions (does a loop never end?)
+! peakproof: pcall.lua:1: the script runs more than 200 million instructions (does a loop never end?)
 = 3
 
 + memory.lua
