@@ -18,47 +18,53 @@ static const struct record_check *find(const struct view *v, const char *name)
 static bool say_check(struct view *v, const char *name, const char *what)
 {
     const struct record_check *c = find(v, name);
+    char n[32], worst[32];
 
     if (c == NULL) return false;
-    doc_para(v->d, "Check `%s` (%s): %lld cases, seed %llu, %lld failed; "
-             "largest deviation %lld%s%s.", name, what, (long long)c->cases,
+    doc_para(v->d, "Check `%s` (%s): %s cases from seed %llu, %lld failed. "
+             "Worst %s (%s).", name, what, view_grouped(c->cases, n),
              (unsigned long long)c->seed, (long long)c->failed,
-             (long long)c->worst, *c->note ? ". " : "", c->note);
+             view_grouped(c->worst, worst), c->note);
     return true;
+}
+
+/* One rank of a published case. */
+static void put_mirror(struct view *v, struct table **t,
+                       const struct record_found *c, int64_t w, int64_t r)
+{
+    double traced = NAN;
+    int64_t mirror, step;
+
+    if (!record_bytes(c, w, r, "mirror", "attention_records", &mirror) ||
+        !record_bytes(c, w, r, "executor", "attention_records", &step))
+        return;
+    if (strcmp(c->shape.name, "real-40") == 0)
+        traced = figure(v->published, "trace.attention_records.rank%d",
+                        (int)r);
+    if (*t == NULL)
+        *t = doc_table(v->d, "mirror", "case|>rank|>mirror|>executor"
+                       "|>difference|>traced, GB|>mirror to traced");
+    cell_code(v->d, *t, c->shape.name);
+    cell_count(v->d, *t, r);
+    cell_bytes(v->d, *t, mirror);
+    cell_bytes(v->d, *t, step);
+    cell_diff(v->d, *t, mirror - step);
+    cell_number(v->d, *t, traced, 3);
+    cell_percent(v->d, *t, 100.0 * ((double)mirror / 1e9 - traced) / traced,
+                 false);
 }
 
 void sec_mirror(struct view *v)
 {
     struct table *t = NULL;
-    int64_t i, r, mirror, step;
+    int64_t i, r;
 
     doc_heading(v->d, 2, "mirror", "Mirror against executor");
     for (i = 0; i < v->n_case; i++) {
         const struct record_found *c = v->kase[i];
         int64_t w = view_wave(c, true);
         if (!view_is_published(c) || w < 0) continue;
-        for (r = 0; r < c->shape.cp; r++) {
-            double traced = NAN;
-            if (!record_bytes(c, w, r, "mirror", "attention_records",
-                              &mirror) ||
-                !record_bytes(c, w, r, "executor", "attention_records",
-                              &step)) continue;
-            if (strcmp(c->shape.name, "real-40") == 0)
-                traced = figure(v->published,
-                                "trace.attention_records.rank%d", (int)r);
-            if (t == NULL)
-                t = doc_table(v->d, "mirror", "case|>rank|>mirror"
-                              "|>executor|>difference|>traced, GB"
-                              "|>mirror to traced");
-            cell_code(v->d, t, c->shape.name);
-            cell_count(v->d, t, r);
-            cell_bytes(v->d, t, mirror);
-            cell_bytes(v->d, t, step);
-            cell_diff(v->d, t, mirror - step);
-            cell_number(v->d, t, traced, 3);
-            cell_percent(v->d, t, 100.0 * ((double)mirror / 1e9 - traced) /
-                         traced, false);
-        }
+        for (r = 0; r < c->shape.cp; r++) put_mirror(v, &t, c, w, r);
     }
     if (t == NULL)
         view_absent(v, "mirror and executor of the published cases",

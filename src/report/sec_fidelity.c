@@ -227,41 +227,46 @@ void sec_fidelity(struct view *v)
              "estimates");
 }
 
+/* One estimate with and without the allowance; false without figures. */
+static bool put_allowance(struct view *v, struct table **t,
+                          const struct record_found *c, bool after)
+{
+    int64_t w = view_wave(c, true), none;
+    struct miss m = view_miss(c, w, after ? AFTER : BEFORE, "raw");
+
+    if (!m.known || !record_bytes(c, w, RECORD_MAX, after ?
+            AFTER "/no-allowance" : BEFORE "/no-allowance", "raw", &none))
+        return false;
+    if (*t == NULL)
+        *t = doc_table(v->d, "allowance", "case|estimate|>raw, GB"
+                       "|>raw at 1.0 x, GB|>allowance, GB|>of the gap, %"
+                       "|>raw error|>raw error at 1.0 x");
+    cell_code(v->d, *t, c->shape.name);
+    cell_text(v->d, *t, after ? AFTER : BEFORE);
+    cell_gb(v->d, *t, m.estimate);
+    cell_gb(v->d, *t, none);
+    cell_gb(v->d, *t, m.estimate - none);
+    cell_number(v->d, *t, 100.0 * (double)(m.estimate - none) /
+                (double)(m.estimate - m.peak), 1);
+    cell_percent(v->d, *t, m.percent, m.under);
+    cell_percent(v->d, *t, 100.0 * (double)(none - m.peak) / (double)m.peak,
+                 none < m.peak);
+    return true;
+}
+
 void sec_allowance(struct view *v)
 {
-    static const char *const names[] = {BEFORE, AFTER};
     struct table *t = NULL;
+    bool any = false;
     int64_t i;
-    int k;
 
     doc_heading(v->d, 2, "allowance", "What the EP routing allowance costs");
     for (i = 0; i < v->n_case; i++) {
-        const struct record_found *c = v->kase[i];
-        int64_t w = view_wave(c, true), none;
-        if (!view_is_published(c) || w < 0) continue;
-        for (k = 0; k < 2; k++) {
-            struct miss m = view_miss(c, w, names[k], "raw");
-            if (!m.known || !record_bytes(c, w, RECORD_MAX, k ?
-                    AFTER "/no-allowance" : BEFORE "/no-allowance", "raw",
-                    &none)) continue;
-            if (t == NULL)
-                t = doc_table(v->d, "allowance", "case|estimate|>raw, GB"
-                              "|>raw at 1.0 x, GB|>allowance, GB"
-                              "|>of the gap, %|>raw error"
-                              "|>raw error at 1.0 x");
-            cell_code(v->d, t, c->shape.name);
-            cell_text(v->d, t, names[k]);
-            cell_gb(v->d, t, m.estimate);
-            cell_gb(v->d, t, none);
-            cell_gb(v->d, t, m.estimate - none);
-            cell_number(v->d, t, 100.0 * (double)(m.estimate - none) /
-                        (double)(m.estimate - m.peak), 1);
-            cell_percent(v->d, t, m.percent, m.under);
-            cell_percent(v->d, t, 100.0 * (double)(none - m.peak) /
-                         (double)m.peak, none < m.peak);
-        }
+        if (!view_is_published(v->kase[i])) continue;
+        any |= put_allowance(v, &t, v->kase[i], false);
+        any |= put_allowance(v, &t, v->kase[i], true);
     }
-    if (t == NULL) {
+    if (!any) {
         view_absent(v, "estimates without the allowance", "pr-accuracy");
         return;
     }

@@ -20,7 +20,8 @@ void sec_attention(struct view *v);
 ** what the EP allowance costs. */
 void sec_fidelity(struct view *v);
 void sec_allowance(struct view *v);
-/* sec_stack.c: many waves: ranges, those under, pairing, adapters. */
+/* sec_stack.c and sec_waves.c: many waves: ranges, those under; pairing,
+** adapters. */
 void sec_stack(struct view *v);
 void sec_pairing(struct view *v);
 void sec_adapters(struct view *v);

@@ -1,0 +1,37 @@
+/* group.c - see group.h. */
+#include "report/group.h"
+
+#include <string.h>
+
+int group_find(const struct view *v, struct group out[MAX_GROUPS])
+{
+    int n = 0, i, kept = 0;
+    int64_t c;
+
+    for (c = 0; c < v->n_case; c++) {
+        const struct record_case *s = &v->kase[c]->shape;
+        for (i = 0; i < n; i++)
+            if (out[i].ep == s->ep &&
+                strcmp(out[i].scenario, s->scenario) == 0) break;
+        if (i == n && n < MAX_GROUPS)
+            out[n++] = (struct group){s->scenario, s->ep, 0, -1};
+        if (i == n) continue;
+        out[i].sizes += s->tokens != out[i].tokens;
+        out[i].tokens = s->tokens;
+    }
+    for (i = 0; i < n; i++)
+        if (out[i].sizes >= MANY_SIZES) out[kept++] = out[i];
+    for (i = 0, n = 0; i < kept; i++) {
+        struct group g = out[i];
+        if (strcmp(g.scenario, FULL_STACK) != 0) continue;
+        memmove(&out[n + 1], &out[n], (size_t)(i - n) * sizeof *out);
+        out[n++] = g;
+    }
+    return kept;
+}
+
+bool group_has(const struct record_found *c, const struct group *g)
+{
+    return c->shape.ep == g->ep &&
+           strcmp(c->shape.scenario, g->scenario) == 0;
+}

@@ -1,0 +1,28 @@
+/*
+** group.h - scenarios that have many waves, apart by expert parallelism.
+** Internal to report.
+*/
+#ifndef REPORT_GROUP_H
+#define REPORT_GROUP_H
+
+#include "report/view.h"
+
+#define FULL_STACK "full-stack"
+
+enum { MANY_SIZES = 5, MAX_GROUPS = 32 };
+
+/* Cases of one scenario at one EP. */
+struct group {
+    const char *scenario;
+    int64_t ep;
+    int64_t sizes;          /* times that tokens differ from the case before */
+    int64_t tokens;         /* of its last case */
+};
+
+/* Groups with at least MANY_SIZES waves of different size, those of
+** FULL_STACK first, else in the order of their first case; returns how
+** many. */
+int group_find(const struct view *v, struct group out[MAX_GROUPS]);
+bool group_has(const struct record_found *c, const struct group *g);
+
+#endif
