@@ -17,6 +17,7 @@
 #include <signal.h>
 
 #include "dev/dev.h"
+#include "plan/cache.h"
 #include "plan/plan.h"
 #include "price/price.h"
 #include "record/record.h"
@@ -118,7 +119,9 @@ struct run_work {
     const struct scenario_case *c;
     bool inventory;                 /* list the tensors of a layer */
     struct model model;
-    struct plan plan;
+    struct plan_cache *cache;       /* plans of token batches live here */
+    struct plan recorded;           /* that of a recorded layout */
+    const struct plan *plan;        /* one of these; NULL: not planned */
     int64_t routed_rows;            /* as priced; -1: nothing is routed */
     struct run_wave *wave;          /* [c->waves] */
     struct record_tensor *tensor;

@@ -236,7 +236,7 @@ static int share_peak(const struct run_context *x, const struct model *m,
         .weights = random, .head_rows = -1,
         .routing = {.kind = ROUTING_SHARE, .share = (double)percent / 100}
     };
-    struct run_work w = {.x = x, .c = &c, .model = *m, .plan = *p,
+    struct run_work w = {.x = x, .c = &c, .model = *m, .plan = p,
                          .wave = &wave};
     int rc = run_step(&w, e);
 

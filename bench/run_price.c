@@ -10,7 +10,7 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
     const struct scenario_case *c = w->c;
     int64_t rows = c->price_head_rows >= 0 ? c->price_head_rows
                                            : c->head_rows;
-    int rc = price_facts_from_plan(&w->model, &w->plan, c->ep, c->lora_rank,
+    int rc = price_facts_from_plan(&w->model, w->plan, c->ep, c->lora_rank,
                                    out, e);
 
     if (rc != ERR_OK) return rc;
@@ -18,12 +18,12 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
     out->tp = c->tp;
     out->pp = c->pp;
     out->cold = cold;
-    out->head_rows = rows >= 0 ? rows : w->plan.tokens;
+    out->head_rows = rows >= 0 ? rows : w->plan->tokens;
     out->output_bytes = c->output_bytes;
     out->softmax_offset = c->softmax_offset;
     out->cp_attention = c->cp_attention;
     out->hybridep_held_rows = c->hybridep_held_rows;
-    if (c->hybridep_held_rows >= 0) out->packed_length = w->plan.tokens;
+    if (c->hybridep_held_rows >= 0) out->packed_length = w->plan->tokens;
     /* gradients stay between waves: only a first one has them pending */
     if (cold) rc = price_facts_all_pending(out, e);
     if (rc != ERR_OK) price_facts_free(out);

@@ -34,14 +34,14 @@ static void rank_close(struct rank_run *r)
 static int rank_open(struct rank_run *r, struct err *e)
 {
     const struct scenario_case *c = r->w->c;
-    int64_t own = r->w->plan.rank[r->rank].attention_rows;
+    int64_t own = r->w->plan->rank[r->rank].attention_rows;
     struct dev_options o = {
         .rank = (int)r->rank, .act = dtype_of(c->dtype),
         .limit_bytes = c->device_bytes
     };
     struct mem_config memory = {.trace = true};
     struct step_config step = {
-        .model = &r->w->model, .plan = &r->w->plan, .rank = r->rank,
+        .model = &r->w->model, .plan = r->w->plan, .rank = r->rank,
         .ep = c->ep, .lora_rank = c->lora_rank, .lora_alpha = c->lora_alpha,
         .head_rows = c->head_rows < 0 ? own : num_min(c->head_rows, own),
         .q_block = Q_BLOCK, .k_block = K_BLOCK, .routing = &c->routing,
@@ -83,7 +83,7 @@ static int add_tensors(struct run_work *w, const struct record_tensor *t,
 static int list_kept(const struct rank_run *r, uint64_t first,
                      struct record_rank *out, struct err *e)
 {
-    const struct rank_plan *p = &r->w->plan.rank[r->rank];
+    const struct rank_plan *p = &r->w->plan->rank[r->rank];
     struct record_layer which = {.rank = r->rank};
     const struct mem_event *trace;
     struct record_tensor *t = NULL;
@@ -110,7 +110,7 @@ static int list_kept(const struct rank_run *r, uint64_t first,
 
 static int rank_wave(struct rank_run *r, int64_t i, struct err *e)
 {
-    const struct rank_plan *p = &r->w->plan.rank[r->rank];
+    const struct rank_plan *p = &r->w->plan->rank[r->rank];
     struct run_wave *v = &r->w->wave[i];
     struct record_rank *out = &v->rank[r->rank];
     int64_t start = run_now_ns();
