@@ -11,6 +11,10 @@ int device_find(const char *name, const struct dev_ops **out, struct err *e)
         *out = &dev_dry;
         return ERR_OK;
     }
+    if (strcmp(name, "cpu") == 0) {
+        *out = &dev_cpu;
+        return ERR_OK;
+    }
     return err_set(e, ERR_DEVICE, "device %s: not in this build (use --device "
                    "dry)", name);
 }

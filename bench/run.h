@@ -4,7 +4,11 @@
 **   run_case.c    model, plan, prices, step, result: the order of things
 **   run_price.c   what the estimators are told, and what they say
 **   run_step.c    the ranks' steps on the device
-**   run_show.c    the result as a table and as JSON, tolerances, misses
+**   run_rank.c    one rank's
+**   run_data.c    tokens and targets for devices that compute
+**   run_show.c    the result as a table and as JSON, tolerances
+**   miss.c        miss reports
+**   run_pack.c    the result as bytes for a pipe
 **   run_checks.c  what --check checks beside tolerances
 **   run_jobs.c    cases one by one, or in worker processes; results in order
 **
@@ -142,9 +146,11 @@ int run_show(const struct run_work *w, struct case_result *out,
 /* The table's header line. */
 void run_show_header(const struct run_context *x, struct buf *out);
 int64_t run_now_ns(void);
-/* Notes what took from then until now; rank -1: the wave as a whole. */
+/* Notes what a part took; rank -1: the wave as a whole. */
 void run_time(const struct run_work *w, struct run_wave *wave, int64_t rank,
-              const char *what, int64_t since_ns);
+              const char *what, int64_t ns);
+/* The status of a case or wave that ended with this code. */
+enum record_status run_status(int code);
 
 /* (estimate - peak) / peak in percent. */
 double run_percent(int64_t estimate, int64_t peak);

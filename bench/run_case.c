@@ -18,13 +18,10 @@ int64_t run_now_ns(void)
 }
 
 void run_time(const struct run_work *w, struct run_wave *wave, int64_t rank,
-              const char *what, int64_t since_ns)
+              const char *what, int64_t ns)
 {
-    struct record_timing *t = &wave->timing[wave->n_timing];
-
     if (wave->n_timing == w->c->cp + RUN_WAVE_TIMINGS) return;
-    *t = (struct record_timing){rank, what, run_now_ns() - since_ns};
-    wave->n_timing++;
+    wave->timing[wave->n_timing++] = (struct record_timing){rank, what, ns};
 }
 
 /* The most-loaded rank's allocated bytes, -1 where the wave has no peak. */
@@ -70,10 +67,10 @@ static int plan_tokens(struct run_work *w, const struct plan_options *o,
         rc = plan_cache_get(w->cache, &w->model, &w->c->batch, o, &w->plan,
                             e);
     if (rc != ERR_OK) return rc;
-    run_time(w, &w->wave[0], -1, "plan", start);
+    run_time(w, &w->wave[0], -1, "plan", run_now_ns() - start);
     start = run_now_ns();
     rc = plan_cache_get(w->cache, &w->model, &w->c->batch, o, &w->plan, e);
-    if (rc == ERR_OK) run_time(w, &w->wave[0], -1, "plan.cached", start);
+    run_time(w, &w->wave[0], -1, "plan.cached", run_now_ns() - start);
     return rc;
 }
 
@@ -179,7 +176,7 @@ static void put_routing(const struct routing *r, char *out, size_t cap)
     }
 }
 
-static enum record_status status_of(enum err_code code)
+enum record_status run_status(int code)
 {
     switch (code) {
     case ERR_OK: return STATUS_OK;
@@ -282,7 +279,7 @@ static void note_failure(struct case_result *out, int code,
                          const struct err *e)
 {
     out->code = (enum err_code)code;
-    out->status = status_of((enum err_code)code);
+    out->status = run_status(code);
     snprintf(out->message, sizeof out->message, "%s", e->text);
 }
 

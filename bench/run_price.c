@@ -118,7 +118,7 @@ static int price_wave(struct run_work *w, struct run_wave *v, struct err *e)
 
     if (rc != ERR_OK) return rc;
     rc = price_all(w, v, &f, e);
-    run_time(w, v, -1, "price", start);
+    run_time(w, v, -1, "price", run_now_ns() - start);
     if (w->model.experts > 0) w->routed_rows = price_routed_rows(&f, 0);
     price_facts_free(&f);
     return rc;
