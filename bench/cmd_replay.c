@@ -1,4 +1,5 @@
-/* cmd_replay.c - "peakproof replay": PyTorch snapshots through our allocator. */
+/* cmd_replay.c - "peakproof replay": PyTorch snapshots through our
+** allocator. */
 #include <stdlib.h>
 #include <string.h>
 

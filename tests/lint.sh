@@ -21,10 +21,10 @@ check() {
     fi
 }
 
-sources=$(git ls-files -co --exclude-standard \
-    'src/*.[ch]' 'bench/*.[ch]' 'cuda/*' 'tests/*.[ch]' | grep -v '/corpus/')
-scripts=$(git ls-files -co --exclude-standard 'tests/*.sh' '.ci/*')
-luas=$(git ls-files -co --exclude-standard 'lua/*.lua')
+sources=$(find src bench cuda tests -name '*.[ch]' -o -name '*.cu' \
+    -o -name '*.cuh' | LC_ALL=C sort)
+scripts=$(find tests -name '*.sh' | LC_ALL=C sort; echo .ci/run)
+luas=$(find lua -name '*.lua' | LC_ALL=C sort)
 
 # One line a module: itself, then the modules or headers it may include.
 awk -v out="$found" '
