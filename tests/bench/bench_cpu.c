@@ -4,9 +4,11 @@
 ** Qwen3.6-35B-A3B: useful operations a second over those of a square sgemm.
 ** Useful means what the formulas of model.md need: causal scores and the
 ** triangles of the delta rule count half, what backward rebuilds does not
-** count. Processor time, best of two.
+** count. Processor time, the better of two in f32. Two ranks at once: their
+** wall time against that of one, 2.0 being two whole cores.
 */
 #include <cblas.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -14,17 +16,23 @@
 #include "dev/dev.h"
 #include "dev/random.h"
 
-enum { ROWS = 2048, HIDDEN = 2048, RANK = 8, RUNS = 2 };
+enum { ROWS = 2048, HIDDEN = 2048, RANK = 8 };
 
+static int runs = 2;            /* the quickest counts */
 static struct dev *dev;
 static struct err err;
 
-static double now(void)
+static double clock_of(clockid_t c)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    clock_gettime(c, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double now(void)
+{
+    return clock_of(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static void run(int rc)
@@ -66,7 +74,7 @@ static double best_of(void (*f)(void *), void *arg)
     double best = 1e9;
     int i;
 
-    for (i = 0; i < RUNS; i++) {
+    for (i = 0; i < runs; i++) {
         double t = now();
         f(arg);
         t = now() - t;
@@ -166,14 +174,21 @@ static void run_attention(void *arg)
         .slice = &s->slice, .n_slice = 1);
 }
 
-static double attention_rate(void)
+static struct attn attention_new(int64_t t)
 {
-    const int64_t t = ROWS, q = HEADS * HEAD, kv = KV_HEADS * HEAD;
-    struct attn s = {
+    const int64_t q = HEADS * HEAD, kv = KV_HEADS * HEAD;
+
+    return (struct attn){
         act(t, q, 1), act(t, kv, 1), act(t, kv, 1), act(t, q, 1),
         acc(t, HEADS), act(t, q, 1), act(t, q, 1), acc(t, kv), acc(t, kv),
         {0, t, 0, t, 0, true}
     };
+}
+
+static double attention_rate(void)
+{
+    const int64_t t = ROWS;
+    struct attn s = attention_new(t);
     /* forward two products a visible pair, backward four */
     double flops = 6 * 2.0 * HEAD * HEADS * (double)(t * (t + 1) / 2);
 
@@ -228,6 +243,57 @@ static double delta_rate(void)
     return 2 * chunks * (forward + backward) / best_of(run_delta, &s);
 }
 
+/* ---- two ranks ----------------------------------------------------------- */
+
+struct rank {
+    struct dev *d;
+    struct attn work;
+    pthread_t thread;
+};
+
+static void *run_rank(void *arg)
+{
+    struct rank *r = arg;
+    struct attn *s = &r->work;
+    struct err e;
+
+    r->d->k->attention(r->d, &(struct k_attention){
+        .out = s->out, .lse = s->lse, .q = s->q, .k = s->k, .v = s->v,
+        .heads = HEADS, .kv_heads = KV_HEADS, .scale = 1.0 / 16,
+        .slice = &s->slice, .n_slice = 1}, &e);
+    return NULL;
+}
+
+/* Wall seconds of n ranks at once. */
+static double ranks_time(struct rank *r, int n)
+{
+    double t = clock_of(CLOCK_MONOTONIC);
+    int i;
+
+    for (i = 0; i < n; i++)
+        if (pthread_create(&r[i].thread, NULL, run_rank, &r[i]) != 0) exit(1);
+    for (i = 0; i < n; i++) pthread_join(r[i].thread, NULL);
+    return clock_of(CLOCK_MONOTONIC) - t;
+}
+
+static void two_ranks(void)
+{
+    struct dev_options o = {.act = DT_F32};
+    struct rank r[2];
+    double one;
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        run(dev_cpu.open(&o, &r[i].d, &err));
+        r[i].work = attention_new(1024);
+    }
+    ranks_time(r, 1);
+    one = ranks_time(r, 1);
+    printf("%-34s %7.2f x the work of one in the same time\n",
+           "two ranks, attention, f32", 2 * one / ranks_time(r, 2));
+    for (i = 0; i < 2; i++) dev_cpu.close(r[i].d);
+}
+
 static void line(const char *what, double rate, double sgemm, int bar)
 {
     printf("%-34s %7.1f GFLOP/s %5.1f %% of sgemm", what, rate / 1e9,
@@ -248,13 +314,16 @@ int main(void)
     double sgemm;
 
     open_device(DT_F32);
+    printf("OpenBLAS core: %s\n", openblas_get_corename());
     sgemm = sgemm_rate();
     line("sgemm 2048 x 2048 x 2048", sgemm, sgemm, 0);
     line("dense layer, f32", dense_rate(), sgemm, 70);
     line("attention forward+backward, f32", attention_rate(), sgemm, 35);
     line("delta rule forward+backward, f32", delta_rate(), sgemm, 20);
+    two_ranks();
     dev_cpu.close(dev);
     open_device(DT_BF16);
+    runs = 1;
     line("dense layer, bf16", dense_rate(), sgemm, 0);
     line("attention forward+backward, bf16", attention_rate(), sgemm, 0);
     line("delta rule forward+backward, bf16", delta_rate(), sgemm, 0);

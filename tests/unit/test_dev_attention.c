@@ -226,6 +226,29 @@ static void test_unseen_rows(void **state)
     fix_close(&f);
 }
 
+/* A row whose lse is -inf gives nothing, whatever it holds. */
+static void test_no_weight(void **state)
+{
+    static const struct slice s[] = {{0, 4, 0, 4, 0, true}};
+    struct problem p;
+    struct fix f;
+    int64_t c;
+
+    (void)state;
+    fix_open(&f, DT_F32);
+    p = problem(&f, 4, 4, 1, 1, s, 1);
+    forward(&f, &p);
+    fix_set(p.lse, 2, 0, -(double)INFINITY);
+    for (c = 0; c < D; c++) {
+        fix_set(p.q, 2, c, (double)NAN);
+        fix_set(p.dout, 2, c, (double)NAN);
+    }
+    backward(&f, &p);
+    assert_true(!fix_has_nan(p.dk) && !fix_has_nan(p.dv));
+    assert_true(fix_inner(fix_rows(p.dq, 2, 1), fix_rows(p.dq, 2, 1)) == 0);
+    fix_close(&f);
+}
+
 /* A NaN or an infinity that is seen shows, and in no other sequence (earlier
 ** rows of its own may show it too: a weight of 0 times NaN). */
 static void test_poison(void **state)
@@ -488,6 +511,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slices), cmocka_unit_test(test_unseen_rows),
+        cmocka_unit_test(test_no_weight),
         cmocka_unit_test(test_poison), cmocka_unit_test(test_isolation),
         cmocka_unit_test(test_stages), cmocka_unit_test(test_empty_fold),
         cmocka_unit_test(test_refusals)

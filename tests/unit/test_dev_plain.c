@@ -373,6 +373,39 @@ static void test_gemm_panels(void **state)
     fix_close(&f);
 }
 
+/* Operands of both types over several panels: those that need no conversion
+** are read in place. */
+static void test_gemm_mixed(void **state)
+{
+    enum { IN = 1000, OUT = 5000, PART = 7 };
+    struct mat a, b, row, column, part;
+    struct fix f;
+    int64_t i;
+
+    (void)state;
+    fix_open(&f, DT_BF16);
+    a = fix_act(&f, 2, IN);
+    b = fix_acc(&f, IN, OUT);
+    row = fix_acc(&f, 2, OUT);
+    column = fix_acc(&f, OUT, 2);
+    CALL(&f, random, .x = a, .seed = 1, .stream = 1, .scale = 1);
+    CALL(&f, random, .x = b, .seed = 1, .stream = 2, .scale = 1);
+    CALL(&f, gemm, .c = row, .a = a, .b = b, .alpha = 1);
+    CALL(&f, gemm, .c = column, .a = b, .b = a, .trans_a = true,
+         .trans_b = true, .alpha = 1);
+    part = fix_acc(&f, 2, PART);
+    for (i = 0; i + PART <= OUT; i += 1237) {
+        int64_t c;
+        CALL(&f, gemm, .c = part, .a = a, .b = fix_cols(b, i, PART),
+             .alpha = 1);
+        fix_near("columns", fix_cols(row, i, PART), part, 1e-5);
+        for (c = 0; c < PART; c++)
+            assert_true(fabs(fix_get(column, i + c, 1)
+                             - fix_get(part, 1, c)) < 1e-3);
+    }
+    fix_close(&f);
+}
+
 /* An inner dimension of 0 leaves beta C; C is not read when beta is 0; NaN
 ** passes through. */
 static void test_gemm_edges(void **state)
@@ -478,7 +511,8 @@ int main(void)
         cmocka_unit_test(test_ranges), cmocka_unit_test(test_indices),
         cmocka_unit_test(test_heads), cmocka_unit_test(test_repeat),
         cmocka_unit_test(test_transpose), cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_gemm_panels), cmocka_unit_test(test_gemm_edges),
+        cmocka_unit_test(test_gemm_panels), cmocka_unit_test(test_gemm_mixed),
+        cmocka_unit_test(test_gemm_edges),
         cmocka_unit_test(test_group_forms), cmocka_unit_test(test_refusals)
     };
 

@@ -25,8 +25,8 @@ struct cpu {
 extern const struct kernels cpu_kernels_f32;    /* act bf16 or f32 */
 extern const struct kernels cpu_kernels_f64;
 
-/* At least bytes, aligned as malloc does, valid until the next call; what it held
-** is lost. NULL when host memory is out. */
+/* At least bytes, aligned as malloc does, valid until the next call; what it
+** held is lost. NULL when host memory is out. */
 void *cpu_scratch(struct dev *d, size_t bytes);
 
 /* What a view must be. */

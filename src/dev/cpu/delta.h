@@ -93,8 +93,8 @@ static void chunk_load(struct chunk *t, const struct mat *q,
         for (i = 0; i < c * kd; i++) queries[i] *= scale;
     }
     t->p = t->kk + c * c;
-    gemm(t->keys_only ? c : 2 * c, c, kd, 1, as_is(t->kq, kd), transposed(t->kq, kd), 0, t->kk,
-         c);
+    gemm(t->keys_only ? c : 2 * c, c, kd, 1, as_is(t->kq, kd),
+         transposed(t->kq, kd), 0, t->kk, c);
     for (i = 0; i < c; i++) {
         real *row = t->decay + i * c;
         t->eb[i] = exp_of(t->b[i]);
