@@ -23,19 +23,20 @@ void md_escape(const char *s, struct buf *out)
     }
 }
 
-/* A name in a code span; a span holds backticks when it is fenced by more of
-** them, and a bar in a table only when escaped. */
+/* A name in a code span, where bars of a table must be escaped. A span cannot
+** hold a backtick, nor a backslash before a bar: then it is plain text. */
 static void put_code(const char *s, struct buf *out)
 {
-    const char *fence = strchr(s, '`') ? "```` " : "`";
-    const char *end = strchr(s, '`') ? " ````" : "`";
-
-    buf_puts(out, fence);
+    if (strchr(s, '`') != NULL || strstr(s, "\\|") != NULL) {
+        md_escape(s, out);
+        return;
+    }
+    buf_putc(out, '`');
     for (; *s != '\0'; s++) {
         if (*s == '|') buf_putc(out, '\\');
         buf_putc(out, *s == '\n' || *s == '\r' ? ' ' : *s);
     }
-    buf_puts(out, end);
+    buf_putc(out, '`');
 }
 
 static void put_cell(const struct cell *c, struct buf *out)
