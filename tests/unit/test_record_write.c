@@ -331,6 +331,7 @@ static void test_checks(void **state)
     char *dir = fixture_dir();
     struct record *r = start(dir, RECORD_REPLACE);
     struct buf b = BUF_INIT;
+    enum record_status status;
     struct err e;
 
     (void)state;
@@ -340,7 +341,12 @@ static void test_checks(void **state)
     assert_non_null(strstr(buf_text(&b), "\nmirror-executor,10000,"
                            "18446744073709551615,0,-3,\"bytes, max\"\n"));
     buf_free(&b);
-    stop(start(dir, RECORD_APPEND), true);      /* keeps them */
+    r = start(dir, RECORD_APPEND);              /* keeps them, takes more */
+    add(r, "imported", 1000000);
+    stop(r, true);
+    r = start(dir, RECORD_APPEND);
+    assert_true(record_has(r, "dry", "s", "imported", &status));
+    stop(r, true);
     load(dir, RECORD_CHECKS, &b);
     assert_non_null(strstr(buf_text(&b), "mirror-executor"));
     buf_free(&b);
