@@ -214,7 +214,7 @@ int args_parse(const struct command *c, int argc, char **argv,
 {
     size_t n = (size_t)count_options(c) + 1;
     int stop = find_stop(argc, argv), first, rc, i;
-    struct args a = {.command = c};
+    struct args a = {.command = c, .argc = argc, .argv = argv};
 
     a.value = calloc(n, sizeof *a.value);
     a.list = calloc(n, sizeof *a.list);

@@ -1,22 +1,16 @@
 /* cmd_run.c - "peakproof run": cases of scenarios into a folder of records */
-#include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
 #include <inttypes.h>
-#include <lua.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/progress.h"
 #include "bench/command.h"
 #include "bench/device.h"
-#include "bench/run.h"
-#include "bench/scenarios.h"
+#include "bench/run_folder.h"
 
 static volatile sig_atomic_t interrupt;
 
@@ -63,6 +57,7 @@ static int read_options(struct run *r, struct err *e)
 
     r->x.device = device != NULL ? device : "dry";
     r->x.check = args_has(a, "check");
+    r->x.snapshots = args_has(a, "snapshot");
     r->x.interrupt = &interrupt;
     r->workers = 1;
     r->dir = args_has(a, "out") ? args_text(a, "out") : "out";
@@ -161,15 +156,29 @@ static int load_estimators(struct run *r, const struct scenario_limits *limits,
     return rc;
 }
 
+/* Standard input is gone when a run goes on. */
+static int check_resume(const struct args *a, struct err *e)
+{
+    int i;
+
+    for (i = 0; i < a->n_operand && args_has(a, "resume"); i++)
+        if (strcmp(a->operand[i], "-") == 0)
+            return err_set(e, ERR_USAGE, "run: --resume needs a file, not "
+                           "standard input");
+    return ERR_OK;
+}
+
 static int load(struct run *r, struct err *e)
 {
     const struct args *a = r->args;
     struct scenario_limits limits = {
         .unsafe = args_has(a, "unsafe"), .interrupt = &interrupt
     };
-    int rc = scenarios_load(a->operand, a->n_operand, a->setting,
-                            a->n_setting, &limits, &r->set, e);
+    int rc = check_resume(a, e);
 
+    if (rc == ERR_OK)
+        rc = scenarios_load(a->operand, a->n_operand, a->setting,
+                            a->n_setting, &limits, &r->set, e);
     r->x.data = r->set.data;
     if (rc == ERR_OK) rc = load_estimators(r, &limits, e);
     if (rc == ERR_OK) rc = list_jobs(r, e);
@@ -177,90 +186,7 @@ static int load(struct run *r, struct err *e)
     return rc;
 }
 
-/* ---- the folder --------------------------------------------------------- */
-
-/* Adds a file's name and text. */
-static int identify_file(const char *path, struct buf *out, struct err *e)
-{
-    int rc;
-
-    buf_printf(out, "file %s\n", path);
-    rc = file_read(path, (size_t)16 << 20, out, e);
-    buf_putc(out, '\n');
-    return rc;
-}
-
-/* What makes two runs the same: scenarios, settings, device, cases. */
-static int identify(const struct run *r, struct buf *out, struct err *e)
-{
-    const char *only = args_text(r->args, "only");
-    int i, n, rc = ERR_OK;
-    const char *const *estimator = args_list(r->args, "estimator", &n);
-
-    buf_printf(out, "device %s\nonly %s\n", r->x.device, only ? only : "");
-    for (i = 0; i < r->args->n_setting; i++)
-        buf_printf(out, "set %s\n", r->args->setting[i]);
-    for (i = 0; i < n && rc == ERR_OK; i++)
-        rc = identify_file(estimator[i], out, e);
-    for (i = 0; i < r->set.n && rc == ERR_OK; i++)
-        if (strcmp(r->set.s[i]->path, "-") != 0)
-            rc = identify_file(r->set.s[i]->path, out, e);
-    return rc;
-}
-
-/* The allow-listed part of the environment, and versions. */
-#define MAX_PAIRS 16
-static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
-{
-    static const char *const names[] = {
-        "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG", "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS", "PEAKPROOF_DATA", NULL
-    };
-    int64_t n = 0;
-    int i;
-
-    pair[n][0] = "version", pair[n++][1] = PEAKPROOF_VERSION;
-    pair[n][0] = "lua", pair[n++][1] = LUA_RELEASE;
-    pair[n][0] = "jansson", pair[n++][1] = jansson_version_str();
-    pair[n][0] = "compiler", pair[n++][1] = __VERSION__;
-    for (i = 0; names[i] != NULL; i++)
-        if (getenv(names[i]) != NULL)
-            pair[n][0] = names[i], pair[n++][1] = getenv(names[i]);
-    return n;
-}
-
-static void put_command(const struct args *a, struct buf *out)
-{
-    int i;
-
-    buf_puts(out, "peakproof run");
-    for (i = 0; i < a->n_operand; i++) buf_printf(out, " %s", a->operand[i]);
-    if (a->n_setting > 0) buf_puts(out, " --");
-    for (i = 0; i < a->n_setting; i++) buf_printf(out, " %s", a->setting[i]);
-}
-
-static int open_folder(struct run *r, struct err *e)
-{
-    const char *pair[MAX_PAIRS][2];
-    struct buf identity = BUF_INIT, command = BUF_INIT;
-    struct record_info info = {.commit = PEAKPROOF_VERSION,
-                               .pair = (const char *const (*)[2])pair};
-    bool resume = args_has(r->args, "resume");
-    int rc = identify(r, &identity, e);
-
-    put_command(r->args, &command);
-    info.n_pair = describe_environment(pair);
-    info.identity = buf_text(&identity);
-    info.command = buf_text(&command);
-    if (rc == ERR_OK && (identity.failed || command.failed))
-        rc = err_nomem(e);
-    if (rc == ERR_OK)
-        rc = record_open(r->dir, resume ? RECORD_RESUME : RECORD_REPLACE,
-                         &info, &r->record, e);
-    buf_free(&identity);
-    buf_free(&command);
-    return rc;
-}
+/* ---- cases kept from before --------------------------------------------- */
 
 static int code_of(enum record_status s)
 {
@@ -295,43 +221,15 @@ static void skip_kept(struct run *r)
 
 /* ---- results ------------------------------------------------------------ */
 
-/* Miss reports of an earlier run. */
-static void remove_misses(const char *dir)
-{
-    struct buf path = BUF_INIT;
-    struct dirent *entry;
-    DIR *d;
-
-    buf_printf(&path, "%s/misses", dir);
-    d = opendir(buf_text(&path));
-    while (d != NULL && (entry = readdir(d)) != NULL) {
-        size_t n = strlen(entry->d_name);
-        if (n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0)
-            unlinkat(dirfd(d), entry->d_name, 0);
-    }
-    if (d != NULL) closedir(d);
-    buf_free(&path);
-}
-
 static int write_files(const struct run *r, const struct case_result *c,
                        struct err *e)
 {
-    struct buf path = BUF_INIT;
     int64_t i;
     int rc = ERR_OK;
 
-    if (c->n_file > 0) {
-        buf_printf(&path, "%s/misses", r->dir);
-        rc = path.failed ? err_nomem(e) : file_make_dirs(path.data, e);
-    }
-    for (i = 0; i < c->n_file && rc == ERR_OK; i++) {
-        path.len = 0;
-        buf_printf(&path, "%s/misses/%s", r->dir, c->file[i].name);
-        rc = path.failed ? err_nomem(e)
-             : file_write(path.data, c->file[i].text.data,
-                          c->file[i].text.len, e);
-    }
-    buf_free(&path);
+    for (i = 0; i < c->n_file && rc == ERR_OK; i++)
+        rc = run_folder_file(r->dir, args_text(r->args, "snapshot"),
+                             &c->file[i], e);
     return rc;
 }
 
@@ -411,7 +309,6 @@ static int run_all(struct run *r, struct err *e)
     int rc, closed;
 
     skip_kept(r);
-    if (!args_has(r->args, "resume")) remove_misses(r->dir);
     progress_init(&r->progress);
     if (!r->args->json) run_show_header(&r->x, &header);
     rc = out_put(&header, e);
@@ -451,7 +348,8 @@ static int run(const struct args *a, struct err *e)
 
     catch_interrupt();
     if (rc == ERR_OK) rc = load(&r, e);
-    if (rc == ERR_OK) rc = open_folder(&r, e);
+    if (rc == ERR_OK)
+        rc = run_folder_open(r.dir, a, r.x.device, &r.set, &r.record, e);
     if (rc == ERR_OK) rc = run_all(&r, e);
     run_free(&r);
     return rc;
@@ -474,6 +372,9 @@ static const struct command_option options[] = {
     {"misses", 0, "PCT", "write DIR/misses/*.json for every wave with an "
      "estimate more than PCT percent off; peakproof price prices it again",
      NULL, false},
+    {"snapshot", 0, "DIR", "write a PyTorch memory snapshot of every rank's "
+     "allocator into DIR (docs.pytorch.org/memory_viz, peakproof replay)",
+     NULL, false},
     {"unsafe", 0, NULL, "let scenarios use io and os", NULL, false},
     {NULL, 0, NULL, NULL, NULL, false}
 };
@@ -489,7 +390,7 @@ const struct command cmd_run = {
     .name = "run",
     .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
                 "[--estimator FILE]... [--check] [--resume] [--misses PCT] "
-                "[--unsafe] [--json] SCENARIO.lua... [-- name=value...]",
+                "[--snapshot DIR] [--unsafe] [--json] SCENARIO.lua... [-- name=value...]",
     .about = "run scenarios: peaks and estimates of every case, into a folder",
     .text = "Runs every case of the scenarios: the step of each wave on each "
             "rank, and every estimator on the wave's plan. Prints one line "

@@ -60,6 +60,8 @@ struct args {
     char **setting;         /* "name=value" after --, checked to have a = */
     int n_setting;
     char **storage;         /* owned: operands and settings */
+    int argc;               /* the words as given, options first */
+    char **argv;
 };
 
 bool args_has(const struct args *a, const char *name);

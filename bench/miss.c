@@ -1,7 +1,6 @@
 /* miss.c - see miss.h: the report as it is written */
 #include "bench/miss.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,41 +168,11 @@ static int report_json(const struct run_work *w, int64_t wave,
     return ERR_OK;
 }
 
-/* "scenario.case.wave0.json"; what is no plain letter becomes %XX. */
-static void put_name(struct buf *b, const char *s)
-{
-    for (; *s != '\0'; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c < 128 && (isalnum(c) || strchr("-_.", c) != NULL))
-            buf_putc(b, *s);
-        else
-            buf_printf(b, "%%%02X", c);
-    }
-}
-
-static int add_file(const struct run_work *w, int64_t wave, const json_t *v,
-                    struct case_result *out, struct err *e)
-{
-    size_t n = (size_t)out->n_file + 1;
-    struct run_file *all = realloc(out->file, n * sizeof *all), *f;
-    struct buf name = BUF_INIT;
-
-    if (all == NULL) return err_nomem(e);
-    out->file = all;
-    f = &all[out->n_file++];
-    *f = (struct run_file){NULL, BUF_INIT};
-    put_name(&name, w->s->name);
-    buf_putc(&name, '.');
-    put_name(&name, w->c->name);
-    buf_printf(&name, ".wave%" PRId64 ".json", wave);
-    f->name = name.data;
-    js_put(&f->text, v);
-    return name.failed || f->text.failed ? err_nomem(e) : ERR_OK;
-}
-
 int miss_add(const struct run_work *w, struct case_result *out,
              struct err *e)
 {
+    struct buf text = BUF_INIT;
+    char suffix[40];
     int64_t i;
     int rc = ERR_OK;
 
@@ -212,7 +181,11 @@ int miss_add(const struct run_work *w, struct case_result *out,
         json_t *names = missed(w, i), *v = NULL;
         if (names == NULL) continue;
         rc = report_json(w, i, names, &v, e);
-        if (rc == ERR_OK) rc = add_file(w, i, v, out, e);
+        if (rc == ERR_OK) {
+            snprintf(suffix, sizeof suffix, ".wave%" PRId64 ".json", i);
+            js_put(&text, v);
+            rc = run_add_file(w, RUN_MISS, suffix, &text, out, e);
+        }
         json_decref(v);
         json_decref(names);
     }

@@ -35,14 +35,16 @@ struct run_context {
     const struct dev_ops *ops;
     bool check;                     /* hold tolerances */
     double miss_percent;            /* < 0: no miss reports */
+    bool snapshots;                 /* of every rank's allocator */
     int name_width;                 /* of the longest "scenario/case" */
     const volatile sig_atomic_t *interrupt;     /* not 0: stop */
     struct scenario_estimators **extra;         /* [n_extra] --estimator */
     int n_extra;
 };
 
-/* A named text: one file of --misses. */
-struct run_file { char *name; struct buf text; };
+/* A file beside the records: below --misses' or --snapshot's folder. */
+enum run_file_kind { RUN_MISS, RUN_SNAPSHOT };
+struct run_file { enum run_file_kind kind; char *name; struct buf text; };
 
 struct case_result {
     enum err_code code;             /* why the case failed, or ERR_OK */
@@ -130,6 +132,7 @@ struct run_work {
     struct run_wave *wave;          /* [c->waves] */
     struct record_tensor *tensor;
     int64_t n_tensor;
+    struct buf *snapshot;           /* [cp], or NULL */
 };
 
 /* Facts of the case, cold as the wave says; free with price_facts_free. */
@@ -140,6 +143,11 @@ int run_price(struct run_work *w, struct err *e) MUST_CHECK;
 /* Every wave on every rank. An out-of-memory wave is a result: its status is
 ** oom, those after it are skipped, and ERR_OOM comes back with its text. */
 int run_step(struct run_work *w, struct err *e) MUST_CHECK;
+/* Adds a file named "scenario.case" + suffix, in which what is no plain letter
+** is %XX. Takes over the text. */
+int run_add_file(const struct run_work *w, enum run_file_kind kind,
+                 const char *suffix, struct buf *text,
+                 struct case_result *out, struct err *e) MUST_CHECK;
 /* Table, JSON and tolerances of a case that ran or failed. */
 int run_show(const struct run_work *w, struct case_result *out,
              struct err *e) MUST_CHECK;

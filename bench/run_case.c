@@ -1,4 +1,5 @@
 /* run_case.c - see run.h: the order of things in one case */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,9 @@ static void work_free(struct run_work *w)
         free(w->wave[i].timing);
     }
     free(w->wave);
+    for (i = 0; w->snapshot != NULL && i < w->c->cp; i++)
+        buf_free(&w->snapshot[i]);
+    free(w->snapshot);
     free(w->tensor);
     plan_cache_free(w->cache);
     plan_free(&w->recorded);
@@ -275,6 +279,57 @@ static int render(const struct run_work *w, struct case_result *out,
     return rc;
 }
 
+/* ---- files beside the records ----------------------------------------------- */
+
+static void put_name(struct buf *b, const char *s)
+{
+    for (; *s != '\0'; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c < 128 && (isalnum(c) || strchr("-_.", c) != NULL))
+            buf_putc(b, *s);
+        else
+            buf_printf(b, "%%%02X", c);
+    }
+}
+
+int run_add_file(const struct run_work *w, enum run_file_kind kind,
+                 const char *suffix, struct buf *text,
+                 struct case_result *out, struct err *e)
+{
+    size_t n = (size_t)out->n_file + 1;
+    struct run_file *all = realloc(out->file, n * sizeof *all);
+    struct buf name = BUF_INIT;
+
+    put_name(&name, w->s->name);
+    buf_putc(&name, '.');
+    put_name(&name, w->c->name);
+    buf_puts(&name, suffix);
+    if (all != NULL) out->file = all;
+    if (all == NULL || name.failed || text->failed) {
+        buf_free(&name);
+        buf_free(text);
+        return err_nomem(e);
+    }
+    all[out->n_file++] = (struct run_file){kind, name.data, *text};
+    *text = (struct buf)BUF_INIT;
+    return ERR_OK;
+}
+
+static int add_snapshots(struct run_work *w, struct case_result *out,
+                         struct err *e)
+{
+    char suffix[40];
+    int64_t r;
+    int rc = ERR_OK;
+
+    for (r = 0; w->snapshot != NULL && r < w->c->cp && rc == ERR_OK; r++) {
+        if (w->snapshot[r].len == 0) continue;
+        snprintf(suffix, sizeof suffix, ".rank%" PRId64 ".pickle", r);
+        rc = run_add_file(w, RUN_SNAPSHOT, suffix, &w->snapshot[r], out, e);
+    }
+    return rc;
+}
+
 static void note_failure(struct case_result *out, int code,
                          const struct err *e)
 {
@@ -298,6 +353,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
     if (rc != ERR_OK) note_failure(out, rc, &e);
     rc = run_show(&w, out, &e);
     if (rc == ERR_OK) rc = miss_add(&w, out, &e);
+    if (rc == ERR_OK) rc = add_snapshots(&w, out, &e);
     if (rc == ERR_OK) rc = render(&w, out, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);
     work_free(&w);

@@ -32,6 +32,7 @@ void case_result_pack(const struct case_result *r, struct buf *out)
     put_text(out, buf_text(&r->json), r->json.len);
     put_text(out, buf_text(&r->complaint), r->complaint.len);
     for (i = 0; i < r->n_file; i++) {
+        put_number(out, r->file[i].kind);
         put_text(out, r->file[i].name, strlen(r->file[i].name));
         put_text(out, buf_text(&r->file[i].text), r->file[i].text.len);
     }
@@ -89,7 +90,9 @@ static void get_files(struct cursor *c, struct case_result *r, int64_t n)
     r->file = calloc((size_t)n, sizeof *r->file);
     if (r->file == NULL) c->bad = true;
     for (i = 0; i < n && !c->bad; i++) {
-        const char *name = get_text(c, &len);
+        const char *name;
+        r->file[i].kind = (enum run_file_kind)get_number(c);
+        name = get_text(c, &len);
         r->file[i].name = strndup(name, len);
         if (r->file[i].name == NULL) c->bad = true;
         get_buf(c, &r->file[i].text);

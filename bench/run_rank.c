@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "bench/run_data.h"
+#include "mem/snapshot.h"
 
 enum { Q_BLOCK = 128, K_BLOCK = 64 };   /* flex attention blocks on H200 */
 
@@ -145,12 +146,25 @@ static int rank_wave(struct rank_run *r, int64_t i, struct err *e)
     rc = step_wave(r->step, i, r->data, &got, e);
     if (rc != ERR_OK || r->probe) return rc;
     r->ns[i] = run_now_ns() - start;
-    r->loss = got.loss;
     if (r->rank == 0 && r->ops->computes) {
         r->w->wave[i].loss = got.loss;
         r->w->wave[i].has_loss = true;
     }
     return record_wave_of(r, i, first, &got, e);
+}
+
+/* The allocator as it is, also after a failure, which then stays the one to
+** tell. */
+static int take_snapshot(struct rank_run *r, int rc, struct err *e)
+{
+    struct err own;
+    int failed = snapshot_write(r->mem, &r->w->snapshot[r->rank], &own);
+
+    if (rc == ERR_OK && failed != ERR_OK) {
+        *e = own;
+        rc = failed;
+    }
+    return rc;
 }
 
 int run_rank(struct rank_run *r, struct err *e)
@@ -165,6 +179,8 @@ int run_rank(struct rank_run *r, struct err *e)
         rc = rank_wave(r, r->done, e);
         if (rc == ERR_OK) r->done++;
     }
+    if (r->w->snapshot != NULL && !r->probe && r->mem != NULL)
+        rc = take_snapshot(r, rc, e);
     rank_close(r);
     return rc == ERR_OK ? rc : err_wrap(e, "rank %d", (int)r->rank);
 }

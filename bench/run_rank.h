@@ -26,7 +26,6 @@ struct rank_run {
     int64_t *ns;                    /* [waves] time of each wave; owned */
     struct record_tensor *tensor;   /* of the first wave; owned */
     int64_t n_tensor;
-    double loss;                    /* of the latest wave */
 };
 
 /* All waves, up to the first that fails; done and reserved are set in any

@@ -227,6 +227,13 @@ int run_step(struct run_work *w, struct err *e)
 
     a.rank = calloc((size_t)w->c->cp, sizeof *a.rank);
     if (a.rank == NULL) return err_nomem(e);
+    if (w->x->snapshots) {
+        w->snapshot = calloc((size_t)w->c->cp, sizeof *w->snapshot);
+        if (w->snapshot == NULL) {
+            free(a.rank);
+            return err_nomem(e);
+        }
+    }
     rc = run_ranks(&a, e);
     for (r = 0; r < w->c->cp; r++) run_rank_free(&a.rank[r]);
     free(a.rank);

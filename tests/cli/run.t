@@ -244,6 +244,23 @@ $ peakproof run --resume --out part --estimator stop.lua tight.lua >table
 $ touch go; peakproof run --unsafe --resume --out part --estimator stop.lua two.lua >table
 $ for f in records peaks cases checks inventory; do cmp whole/$f.csv part/$f.csv; done
 
+$ peakproof run --resume --out part - <two.lua
+! peakproof: run: --resume needs a file, not standard input
+= 2
+$ peakproof run --out stdin - <two.lua >table; cmp first/records.csv stdin/records.csv
+$ sed -n 's/.*"command": //p' second/run.json
+> "peakproof run -j 2 --out second two.lua",
+
+# Snapshots of the ranks' allocators, which replay without a difference.
+
+$ peakproof run --out o --snapshot snap --only ep2 two.lua >table; ls snap
+> two.ep2.rank0.pickle
+> two.ep2.rank1.pickle
+$ peakproof replay snap/* | grep -c 'mismatches": 0'
+> 6
+$ peakproof run --out o --snapshot snap --only ep1 -j 2 two.lua >table; ls snap | wc -l
+> 4
+
 # A folder that is not ours is not replaced.
 
 $ mkdir mine; echo hello >mine/records.csv; peakproof run --out mine two.lua

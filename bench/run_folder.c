@@ -1,0 +1,135 @@
+/* run_folder.c - see run_folder.h */
+#include "bench/run_folder.h"
+
+#include <dirent.h>
+#include <lua.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+
+/* Adds a file's name and text. */
+static int identify_file(const char *path, struct buf *out, struct err *e)
+{
+    int rc;
+
+    buf_printf(out, "file %s\n", path);
+    rc = file_read(path, (size_t)16 << 20, out, e);
+    buf_putc(out, '\n');
+    return rc;
+}
+
+/* What makes two runs the same: scenarios, settings, device, cases. */
+static int identify(const struct args *a, const char *device,
+                    const struct scenario_set *set, struct buf *out,
+                    struct err *e)
+{
+    const char *only = args_text(a, "only");
+    const char *misses = args_text(a, "misses");
+    int i, n, rc = ERR_OK;
+    const char *const *estimator = args_list(a, "estimator", &n);
+
+    buf_printf(out, "device %s\nonly %s\nmisses %s\n", device,
+               only ? only : "", misses ? misses : "");
+    for (i = 0; i < a->n_setting; i++)
+        buf_printf(out, "set %s\n", a->setting[i]);
+    for (i = 0; i < n && rc == ERR_OK; i++)
+        rc = identify_file(estimator[i], out, e);
+    for (i = 0; i < set->n && rc == ERR_OK; i++)
+        if (strcmp(a->operand[i], "-") != 0)
+            rc = identify_file(set->s[i]->path, out, e);
+    return rc;
+}
+
+/* The allow-listed part of the environment, and versions. */
+#define MAX_PAIRS 16
+static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
+{
+    static const char *const names[] = {
+        "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG", "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS", "PEAKPROOF_DATA", NULL
+    };
+    int64_t n = 0;
+    int i;
+
+    pair[n][0] = "version", pair[n++][1] = PEAKPROOF_VERSION;
+    pair[n][0] = "lua", pair[n++][1] = LUA_RELEASE;
+    pair[n][0] = "jansson", pair[n++][1] = jansson_version_str();
+    pair[n][0] = "compiler", pair[n++][1] = __VERSION__;
+    for (i = 0; names[i] != NULL; i++)
+        if (getenv(names[i]) != NULL)
+            pair[n][0] = names[i], pair[n++][1] = getenv(names[i]);
+    return n;
+}
+
+static void put_command(const struct args *a, struct buf *out)
+{
+    int i;
+
+    buf_puts(out, "peakproof");
+    for (i = 0; i < a->argc; i++) buf_printf(out, " %s", a->argv[i]);
+}
+
+/* Miss reports of an earlier run. */
+static void remove_misses(const char *dir)
+{
+    struct buf path = BUF_INIT;
+    struct dirent *entry;
+    DIR *d;
+
+    buf_printf(&path, "%s/misses", dir);
+    d = opendir(buf_text(&path));
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        size_t n = strlen(entry->d_name);
+        if (n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0)
+            unlinkat(dirfd(d), entry->d_name, 0);
+    }
+    if (d != NULL) closedir(d);
+    buf_free(&path);
+}
+
+int run_folder_open(const char *dir, const struct args *a, const char *device,
+                    const struct scenario_set *set, struct record **out,
+                    struct err *e)
+{
+    const char *pair[MAX_PAIRS][2];
+    struct buf identity = BUF_INIT, command = BUF_INIT;
+    struct record_info info = {.commit = PEAKPROOF_VERSION,
+                               .pair = (const char *const (*)[2])pair};
+    bool resume = args_has(a, "resume");
+    int rc = identify(a, device, set, &identity, e);
+
+    put_command(a, &command);
+    info.n_pair = describe_environment(pair);
+    info.identity = buf_text(&identity);
+    info.command = buf_text(&command);
+    if (rc == ERR_OK && (identity.failed || command.failed))
+        rc = err_nomem(e);
+    if (rc == ERR_OK)
+        rc = record_open(dir, resume ? RECORD_RESUME : RECORD_REPLACE, &info,
+                         out, e);
+    if (rc == ERR_OK && !resume) remove_misses(dir);
+    buf_free(&identity);
+    buf_free(&command);
+    return rc;
+}
+
+int run_folder_file(const char *dir, const char *snapshots,
+                    const struct run_file *f, struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int rc = ERR_OK;
+
+    if (f->kind == RUN_MISS)
+        buf_printf(&path, "%s/misses", dir);
+    else
+        buf_puts(&path, snapshots);
+    if (!path.failed) rc = file_make_dirs(path.data, e);
+    buf_printf(&path, "/%s", f->name);
+    if (rc == ERR_OK)
+        rc = path.failed ? err_nomem(e)
+             : file_write(path.data, f->text.data, f->text.len, e);
+    buf_free(&path);
+    return rc;
+}
