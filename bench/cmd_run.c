@@ -390,7 +390,8 @@ const struct command cmd_run = {
     .name = "run",
     .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
                 "[--estimator FILE]... [--check] [--resume] [--misses PCT] "
-                "[--snapshot DIR] [--unsafe] [--json] SCENARIO.lua... [-- name=value...]",
+                "[--snapshot DIR] [--unsafe] [--json] SCENARIO.lua... "
+                "[-- name=value...]",
     .about = "run scenarios: peaks and estimates of every case, into a folder",
     .text = "Runs every case of the scenarios: the step of each wave on each "
             "rank, and every estimator on the wave's plan. Prints one line "

@@ -279,7 +279,7 @@ static int render(const struct run_work *w, struct case_result *out,
     return rc;
 }
 
-/* ---- files beside the records ----------------------------------------------- */
+/* ---- files beside the records ------------------------------------------- */
 
 static void put_name(struct buf *b, const char *s)
 {
