@@ -23,7 +23,6 @@ struct api_batch {
 
 /* The largest number of rows or tokens a declaration may name. */
 #define API_MAX_ROWS (INT64_C(1) << 40)
-#define API_MAX_RANKS 64
 #define API_MAX_SEGMENTS (INT64_C(1) << 20)
 
 /* [-0, +0, raises] Makes the API and runs the built-in Lua file. */

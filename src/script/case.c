@@ -28,7 +28,7 @@
 static const struct field case_fields[] = {
     TEXT(about),
     OTHER("batch"),
-    INT(cp, 1, API_MAX_RANKS),
+    INT(cp, 1, PLAN_MAX_RANKS),
     FLAG(cp_attention),
     OTHER("device_bytes"),
     OTHER("dtype"),
@@ -213,10 +213,10 @@ static const struct field routing_fields[] = {
      ROUTING_MAX_CV},
     OTHER("histogram"),
     {"rank", FIELD_INT, offsetof(struct routing_decl, rank), 0,
-     API_MAX_RANKS - 1},
+     PLAN_MAX_RANKS - 1},
     {"seed", FIELD_INT, offsetof(struct routing_decl, seed), 0, INT64_MAX},
     {"share", FIELD_NUMBER, offsetof(struct routing_decl, share), 1,
-     API_MAX_RANKS},
+     PLAN_MAX_RANKS},
     END,
 };
 

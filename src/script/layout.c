@@ -110,7 +110,7 @@ static int64_t read_rows(const struct decl *d, const char *key, int64_t cp,
     int64_t sum = 0;
 
     if (!decl_table(d, key)) decl_fail(d, NULL, "'%s' is missing", key);
-    if (decl_list(d, key, -1, API_MAX_RANKS) != cp)
+    if (decl_list(d, key, -1, PLAN_MAX_RANKS) != cp)
         decl_fail(d, key, "must hold one number for each of the %" PRId64
                   " ranks of attention_rows", cp);
     for (int64_t r = 0; r < cp; r++) {
@@ -140,7 +140,7 @@ static void read_ranks(const struct decl *d, struct api_batch *b)
     if (!decl_table(d, "attention_rows"))
         decl_fail(d, NULL, "'attention_rows' is missing");
     b->cp = 0;
-    int64_t cp = decl_list(d, "attention_rows", -1, API_MAX_RANKS);
+    int64_t cp = decl_list(d, "attention_rows", -1, PLAN_MAX_RANKS);
     lua_pop(L, 1);
     if (cp == 0) decl_fail(d, "attention_rows", "must not be empty");
     b->layout = decl_alloc(L, cp, sizeof *b->layout);
@@ -174,7 +174,7 @@ int api_layout(lua_State *L)
         local_stage(L, b);
         return 1;
     }
-    if (decl_list(&d, "stages", -1, API_MAX_RANKS) != b->cp)
+    if (decl_list(&d, "stages", -1, PLAN_MAX_RANKS) != b->cp)
         decl_fail(&d, "stages", "must hold one list for each of the %" PRId64
                   " ranks", b->cp);
     for (int64_t r = 0; r < b->cp; r++) {

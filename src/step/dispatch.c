@@ -7,6 +7,7 @@
 ** caching allocator (grow only, counted apart), and one copy sorted by
 ** expert is made inside it.
 */
+#include "base/num.h"
 #include "step/internal.h"
 
 /* ---- buffers outside the allocator -------------------------------------- */
@@ -17,27 +18,28 @@ struct wire {
     struct mat send_weight, recv_weight;    /* [pairs, 1] acc */
 };
 
+#define ALIGN 512       /* as the allocator's blocks: kernels load vectors */
+
 static struct mat area(uint64_t *at, int64_t rows, int64_t cols, enum dtype t)
 {
     struct mat m = {(void *)(uintptr_t)*at, rows, cols, cols, t};
+    int64_t bytes = rows * cols * dtype_bytes(t);
 
-    *at += (uint64_t)(rows * cols * dtype_bytes(t));
+    *at += (uint64_t)num_round_up(bytes, ALIGN);
     return m;
 }
 
 static void grow(struct step *s, uint64_t bytes)
 {
-    uint64_t rounded = (bytes + 511) / 512 * 512;
-
-    if (rounded <= s->hybridep_bytes || s->rc != ERR_OK) return;
+    if (bytes <= s->hybridep_bytes || s->rc != ERR_OK) return;
     dispatch_free(s);
-    s->rc = s->dev->source.get(s->dev->source.ctx, rounded, &s->hybridep_addr,
+    s->rc = s->dev->source.get(s->dev->source.ctx, bytes, &s->hybridep_addr,
                                s->e);
     if (s->rc != ERR_OK) {
         err_wrap(s->e, "dispatch buffers of layer %lld", (long long)s->layer);
         return;
     }
-    s->hybridep_bytes = rounded;
+    s->hybridep_bytes = bytes;
 }
 
 void dispatch_free(struct step *s)
@@ -48,20 +50,28 @@ void dispatch_free(struct step *s)
     s->hybridep_bytes = 0;
 }
 
-static struct wire wire_of(struct step *s, int64_t sent, int64_t received)
+/* The areas one after another from address at; *end is behind the last. */
+static struct wire lay_out(const struct step *s, uint64_t at, int64_t sent,
+                           int64_t received, uint64_t *end)
 {
     int64_t h = s->m->hidden;
-    int64_t row = h * dtype_bytes(s->dev->act) + dtype_bytes(s->dev->acc);
     struct wire w;
-    uint64_t at;
 
-    grow(s, (uint64_t)((sent + received) * row));
-    at = s->hybridep_addr;
     w.send_weight = area(&at, sent, 1, s->dev->acc);
     w.recv_weight = area(&at, received, 1, s->dev->acc);
     w.send = area(&at, sent, h, s->dev->act);
     w.recv = area(&at, received, h, s->dev->act);
+    *end = at;
     return w;
+}
+
+static struct wire wire_of(struct step *s, int64_t sent, int64_t received)
+{
+    uint64_t end;
+
+    lay_out(s, 0, sent, received, &end);
+    grow(s, end);
+    return lay_out(s, s->hybridep_addr, sent, received, &end);
 }
 
 /* Pairs that rank from routes to experts of rank to. */
@@ -82,7 +92,7 @@ static void cross(struct step *s, const char *what, struct mat from,
     int64_t me = s->c.rank, r, a = 0, b = 0;
     int64_t width = from.cols * dtype_bytes(from.t);
 
-    if (s->comm == NULL || s->k == NULL || s->rc != ERR_OK) return;
+    if (s->comm == NULL || s->k == NULL) return;
     for (r = 0; r < s->c.ep; r++) {
         int64_t there = out ? routed(s, me, r) : routed(s, r, me);
         int64_t here = out ? routed(s, r, me) : routed(s, me, r);
@@ -93,7 +103,7 @@ static void cross(struct step *s, const char *what, struct mat from,
         a += there;
         b += here;
     }
-    s->rc = s->comm->ops->all_to_all(s->comm, s->dev, what, send, recv, s->e);
+    step_exchange(s, what, send, recv);
 }
 
 static int64_t own_pairs(const struct step *s)

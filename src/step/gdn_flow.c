@@ -274,26 +274,14 @@ void gdn_flow_free(struct gdn_flow *f)
 
 /* ---- exchanges ---------------------------------------------------------- */
 
-static void parts(struct comm_part *out, int64_t cp, const int64_t *first,
-                  struct mat rows)
-{
-    int64_t width = rows.cols * dtype_bytes(rows.t), r;
-
-    for (r = 0; r < cp; r++)
-        out[r] = (struct comm_part){
-            mat_rows(rows, first[r], first[r + 1] - first[r]).p,
-            (first[r + 1] - first[r]) * width};
-}
-
 static void exchange(struct step *s, const char *what, const int64_t *sent,
                      struct mat from, const int64_t *received, struct mat to)
 {
     struct comm_part send[PLAN_MAX_RANKS], recv[PLAN_MAX_RANKS];
 
-    if (s->comm == NULL || s->rc != ERR_OK) return;
-    parts(send, s->cp, sent, from);
-    parts(recv, s->cp, received, to);
-    s->rc = s->comm->ops->all_to_all(s->comm, s->dev, what, send, recv, s->e);
+    step_parts(s, from, sent, send);
+    step_parts(s, to, received, recv);
+    step_exchange(s, what, send, recv);
 }
 
 void gdn_flow_fetch(struct step *s, int64_t l, struct mat table,
