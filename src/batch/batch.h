@@ -13,6 +13,7 @@
 #define BATCH_BATCH_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -64,6 +65,9 @@ int batch_from_tree(const int64_t *parent, const int64_t *tokens, int64_t n,
 ** line. */
 int batch_load_tree(const char *path, struct batch *out, struct err *e)
     MUST_CHECK;
+/* The same from memory; origin stands for the path in messages. */
+int batch_parse_tree(const char *text, size_t len, const char *origin,
+                     struct batch *out, struct err *e) MUST_CHECK;
 void batch_free(struct batch *b);   /* an all-zero batch is fine */
 
 /*

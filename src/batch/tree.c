@@ -21,14 +21,13 @@ static int read_segment(const struct csv_table *t, const int64_t *column,
     return rc;
 }
 
-int tree_load(const char *path, struct tree *out, struct err *e)
+int tree_read(struct csv_table *table, struct tree *out, struct err *e)
 {
     static const char *const name[] = {"segment", "parent", "tokens"};
-    struct tree t = {0};
+    struct tree t = {.table = table};
     int64_t column[3], i;
-    int rc = csv_load(path, 0, &t.table, e);
+    int rc = ERR_OK;
 
-    if (rc != ERR_OK) return rc;
     for (i = 0; i < 3 && rc == ERR_OK; i++)
         rc = csv_column(t.table, name[i], &column[i], e);
     if (rc == ERR_OK) {
@@ -47,6 +46,14 @@ int tree_load(const char *path, struct tree *out, struct err *e)
     return ERR_OK;
 }
 
+int tree_load(const char *path, struct tree *out, struct err *e)
+{
+    struct csv_table *table;
+    int rc = csv_load(path, 0, &table, e);
+
+    return rc == ERR_OK ? tree_read(table, out, e) : rc;
+}
+
 void tree_free(struct tree *t)
 {
     free(t->parent);
@@ -62,15 +69,31 @@ int tree_blame(const struct tree *t, int64_t bad, struct err *e)
                     csv_line(t->table, bad));
 }
 
+static int to_batch(struct tree *t, struct batch *out, struct err *e)
+{
+    int64_t bad = -1;
+    int rc = tree_to_batch(t->parent, t->tokens, t->n, NULL, &bad, out, e);
+
+    if (rc == ERR_INPUT) rc = tree_blame(t, bad, e);
+    tree_free(t);
+    return rc;
+}
+
 int batch_load_tree(const char *path, struct batch *out, struct err *e)
 {
     struct tree t;
-    int64_t bad = -1;
     int rc = tree_load(path, &t, e);
 
-    if (rc != ERR_OK) return rc;
-    rc = tree_to_batch(t.parent, t.tokens, t.n, NULL, &bad, out, e);
-    if (rc == ERR_INPUT) rc = tree_blame(&t, bad, e);
-    tree_free(&t);
-    return rc;
+    return rc == ERR_OK ? to_batch(&t, out, e) : rc;
+}
+
+int batch_parse_tree(const char *text, size_t len, const char *origin,
+                     struct batch *out, struct err *e)
+{
+    struct csv_table *table;
+    struct tree t;
+    int rc = csv_parse_text(text, len, origin, &table, e);
+
+    if (rc == ERR_OK) rc = tree_read(table, &t, e);
+    return rc == ERR_OK ? to_batch(&t, out, e) : rc;
 }

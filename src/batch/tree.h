@@ -16,6 +16,9 @@ struct tree {
 };
 
 int tree_load(const char *path, struct tree *out, struct err *e) MUST_CHECK;
+/* The same from a table, which it takes over, also when it fails. */
+int tree_read(struct csv_table *table, struct tree *out, struct err *e)
+    MUST_CHECK;
 void tree_free(struct tree *t);
 /* Puts the file, and the line of segment bad (-1: none), before e's text. */
 int tree_blame(const struct tree *t, int64_t bad, struct err *e);
