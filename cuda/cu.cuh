@@ -26,11 +26,11 @@ extern "C" {
 /* ---- launches ------------------------------------------------------------------- */
 
 #ifdef EMU_H
-#define LAUNCH(kernel, grid, block, shared, stream, ...)           \
-    do {                                                           \
-        (void)(stream);                                            \
-        emu_launch(grid, block, shared, [=] { kernel(__VA_ARGS__); }); \
-    } while (0)
+#define LAUNCH(kernel, grid, block, shared, stream, ...)                  \
+    emu_stream_push(stream, [=] {                                         \
+        emu_launch(grid, block, shared, [=] { kernel(__VA_ARGS__); });    \
+        return true;                                                      \
+    })
 #define DYNAMIC_SHARED(T, name) \
     T *name = static_cast<T *>(emu_dynamic_shared())
 #else

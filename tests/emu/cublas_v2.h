@@ -30,6 +30,8 @@ cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s);
 cublasStatus_t cublasSetWorkspace(cublasHandle_t h, void *p, size_t n);
 cublasStatus_t cublasSetMathMode(cublasHandle_t h, cublasMath_t mode);
 cublasStatus_t cublasGetVersion(cublasHandle_t h, int *v);
+enum libraryPropertyType { MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL };
+cublasStatus_t cublasGetProperty(libraryPropertyType what, int *v);
 const char *cublasGetStatusString(cublasStatus_t s);
 /* Column-major C = alpha op(A) op(B) + beta C. */
 cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta,

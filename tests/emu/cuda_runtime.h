@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 
 #include "emu.h"
 
@@ -220,6 +221,9 @@ cudaError_t cudaEventDestroy(cudaEvent_t e);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b);
+/* Adds work to a stream: it is called until it returns true, after what was
+** added before. At once where the stream is idle. */
+void emu_stream_push(cudaStream_t s, std::function<bool()> work);
 cudaError_t emu_set_attribute();
 template <typename F>
 cudaError_t cudaFuncSetAttribute(F *, cudaFuncAttribute, int)

@@ -1,5 +1,8 @@
 /* runtime.cpp - the CUDA runtime and cuBLAS of tests/emu */
+#include <sched.h>
+
 #include <cstdlib>
+#include <deque>
 
 #include "cublas_v2.h"
 #include "cuda_runtime.h"
@@ -98,46 +101,80 @@ cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind)
     return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t n,
-                            cudaMemcpyKind k, cudaStream_t)
+                            cudaMemcpyKind, cudaStream_t s)
 {
-    return cudaMemcpy(dst, src, n, k);
+    CALL;
+    emu_stream_push(s, [=] {
+        if (n > 0) memmove(dst, src, n);
+        return true;
+    });
+    return cudaSuccess;
 }
 cudaError_t cudaMemcpy2DAsync(void *dst, size_t dp, const void *src,
                               size_t sp, size_t width, size_t rows,
-                              cudaMemcpyKind, cudaStream_t)
+                              cudaMemcpyKind, cudaStream_t s)
 {
     CALL;
-    for (size_t i = 0; i < rows; i++)
-        memmove(static_cast<char *>(dst) + i * dp,
-                static_cast<const char *>(src) + i * sp, width);
+    emu_stream_push(s, [=] {
+        for (size_t i = 0; i < rows; i++)
+            memmove(static_cast<char *>(dst) + i * dp,
+                    static_cast<const char *>(src) + i * sp, width);
+        return true;
+    });
     return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t)
+cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 {
     CALL;
-    if (n > 0) memset(p, v, n);
+    emu_stream_push(s, [=] {
+        if (n > 0) memset(p, v, n);
+        return true;
+    });
     return cudaSuccess;
 }
 
-/* Everything runs at once, so streams and events are only handles. */
+/* Work runs at once, unless NCCL's waits before it on the stream. */
+struct emu_stream { std::deque<std::function<bool()>> work; };
+
+static bool stream_idle(cudaStream_t s)
+{
+    while (s != nullptr && !s->work.empty() && s->work.front()())
+        s->work.pop_front();
+    return s == nullptr || s->work.empty();
+}
+void emu_stream_push(cudaStream_t s, std::function<bool()> work)
+{
+    if (stream_idle(s) && work()) return;
+    if (s == nullptr) abort();
+    s->work.push_back(work);
+}
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
     CALL;
-    *s = static_cast<cudaStream_t>(malloc(1));
+    *s = new emu_stream;
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
-    free(s);
+    delete s;
     return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { CALL; return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t s)
+{
+    CALL;
+    while (!stream_idle(s)) sched_yield();
+    return cudaSuccess;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
 {
     CALL;
     return cudaSuccess;
 }
-cudaError_t cudaStreamQuery(cudaStream_t) { CALL; return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t s)
+{
+    CALL;
+    return stream_idle(s) ? cudaSuccess : cudaErrorNotReady;
+}
 cudaError_t cudaDeviceSynchronize() { CALL; return cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
@@ -200,6 +237,12 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasGetVersion(cublasHandle_t, int *v)
+{
+    BLAS_CALL;
+    *v = 0;
+    return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasGetProperty(libraryPropertyType, int *v)
 {
     BLAS_CALL;
     *v = 0;
