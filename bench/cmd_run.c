@@ -43,6 +43,7 @@ struct run {
     int64_t done;
     int first_code;             /* of the first failed case */
     int64_t n_failed, n_outside;
+    int64_t n_wrong;            /* of all that are committed */
     struct buf json;            /* cases, comma-separated */
 };
 
@@ -58,6 +59,7 @@ static int read_options(struct run *r, struct err *e)
     r->x.device = device != NULL ? device : "dry";
     r->x.check = args_has(a, "check");
     r->x.snapshots = args_has(a, "snapshot");
+    r->x.histograms = args_has(a, "histograms");
     r->x.interrupt = &interrupt;
     r->workers = 1;
     r->dir = args_has(a, "out") ? args_text(a, "out") : "out";
@@ -65,6 +67,9 @@ static int read_options(struct run *r, struct err *e)
     if (rc == ERR_OK) rc = args_double(a, "misses", 0, 1e6, &miss, e);
     r->x.miss_percent = miss;
     if (rc == ERR_OK) rc = device_find(r->x.device, &r->x.ops, e);
+    if (rc == ERR_OK && r->x.histograms && !r->x.ops->computes)
+        rc = err_set(e, ERR_USAGE, "run: --histograms: device %s has no "
+                     "router (use --device cpu)", r->x.device);
     return rc;
 }
 
@@ -110,7 +115,7 @@ static int check_jobs(const struct run *r, struct err *e)
     for (i = 0; i < r->n_job && rc == ERR_OK; i++) {
         const struct run_job *j = &r->job[i];
         const struct scenario_case *c = &j->scenario->kase[j->index];
-        rc = run_case_check(c, e);
+        rc = run_case_check(&r->x, c, e);
         if (rc != ERR_OK)
             err_wrap(e, "%s: case '%s'", j->scenario->path, c->name);
     }
@@ -211,6 +216,7 @@ static void skip_kept(struct run *r)
             continue;
         }
         r->n_kept++;
+        r->n_wrong += s == STATUS_WRONG;
         if (r->first_code == ERR_OK) r->first_code = code_of(s);
     }
     r->n_job = n;
@@ -248,6 +254,7 @@ static void judge(struct run *r, const struct run_job *j,
     for (; *p != '\0'; p += strcspn(p, "\n") + 1)
         fprintf(stderr, "peakproof: check: %.*s\n", (int)strcspn(p, "\n"), p);
     r->n_outside += c->outside;
+    r->n_wrong += c->status == STATUS_WRONG;
     if (code == ERR_OK && c->outside > 0) code = ERR_CHECK;
     if (r->first_code == ERR_OK) r->first_code = code;
 }
@@ -278,6 +285,19 @@ static int on_result(void *ctx, int64_t i, const struct case_result *c,
     progress_show(&r->progress, r->done, r->n_job,
                   j->scenario->kase[j->index].name);
     return ERR_OK;
+}
+
+/* What run_step.c found in every case, as a check. */
+static int check_dry(struct run *r, struct err *e)
+{
+    struct record_check c = {
+        .check = "same-as-dry", .cases = r->done + r->n_kept,
+        .failed = r->n_wrong, .worst = r->n_wrong,
+        .note = "worst: cases with other allocations, peaks or losses than "
+                "can be; cases.csv says which"
+    };
+
+    return record_check(r->record, &c, e);
 }
 
 static int put_result(struct run *r, struct err *e)
@@ -315,6 +335,7 @@ static int run_all(struct run *r, struct err *e)
     if (rc == ERR_OK)
         rc = run_jobs(&r->x, r->job, r->n_job, r->workers, on_result, r, e);
     progress_clear(&r->progress);
+    if (rc == ERR_OK && r->x.ops->computes) rc = check_dry(r, e);
     if (rc == ERR_OK && r->x.check)
         rc = run_checks(r->x.data, &interrupt, r->record, &wrong, e);
     if (wrong > 0 && r->first_code == ERR_OK) r->first_code = ERR_CHECK;
@@ -367,6 +388,9 @@ static const struct command_option options[] = {
      true},
     {"check", 0, NULL, "exit 4 when an estimate's raw error is outside its "
      "case's tolerance", NULL, false},
+    {"histograms", 0, NULL, "write DIR/histograms/SCENARIO.CASE.csv: the rows "
+     "that each rank sent to each expert, for routing = {histogram = FILE} "
+     "on dry", NULL, false},
     {"resume", 0, NULL, "keep the finished cases of an interrupted run and "
      "go on", NULL, false},
     {"misses", 0, "PCT", "write DIR/misses/*.json for every wave with an "
@@ -383,6 +407,7 @@ static const char *const examples[] = {
     "peakproof run lua/scenarios/pr-accuracy.lua",
     "peakproof run --out out/mine my.lua -- tokens=32768",
     "peakproof run -j 2 --only '*-ep2' lua/scenarios/pr-accuracy.lua",
+    "peakproof run --device cpu lua/scenarios/tiny-train.lua -- waves=10",
     NULL
 };
 
@@ -390,13 +415,18 @@ const struct command cmd_run = {
     .name = "run",
     .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
                 "[--estimator FILE]... [--check] [--resume] [--misses PCT] "
-                "[--snapshot DIR] [--unsafe] [--json] SCENARIO.lua... "
-                "[-- name=value...]",
+                "[--snapshot DIR] [--histograms] [--unsafe] [--json] "
+                "SCENARIO.lua... [-- name=value...]",
     .about = "run scenarios: peaks and estimates of every case, into a folder",
     .text = "Runs every case of the scenarios: the step of each wave on each "
             "rank, and every estimator on the wave's plan. Prints one line "
             "an estimate and writes the records into DIR; a finished DIR is "
             "replaced. A failed case is a record too, and the run goes on.\n\n"
+            "A device that computes trains on the case's tokens, ranks as "
+            "threads. Before, the case runs on dry: what cannot fit ends with "
+            "exit 6 before any memory is touched. Afterwards it runs there "
+            "once more with the routes that were seen: other allocations or "
+            "peaks are exit 7.\n\n"
             "A scenario's name without a folder is also looked for among the "
             "shipped ones (peakproof list). Values after -- set the options "
             "that the scenario declares.",

@@ -3,9 +3,10 @@
 **
 **   run_case.c    model, plan, prices, step, result: the order of things
 **   run_price.c   what the estimators are told, and what they say
-**   run_step.c    the ranks' steps on the device
-**   run_rank.c    one rank's
+**   run_step.c    the case's waves on the device, and what records keep
+**   ranks.c       its ranks at work, each a thread where it computes
 **   run_data.c    tokens and targets for devices that compute
+**   run_device.c  such a device held beside dry
 **   run_show.c    the result as a table and as JSON, tolerances
 **   miss.c        miss reports
 **   run_pack.c    the result as bytes for a pipe
@@ -36,14 +37,16 @@ struct run_context {
     bool check;                     /* hold tolerances */
     double miss_percent;            /* < 0: no miss reports */
     bool snapshots;                 /* of every rank's allocator */
+    bool histograms;                /* of the routes of computed waves */
     int name_width;                 /* of the longest "scenario/case" */
     const volatile sig_atomic_t *interrupt;     /* not 0: stop */
     struct scenario_estimators **extra;         /* [n_extra] --estimator */
     int n_extra;
 };
 
-/* A file beside the records: below --misses' or --snapshot's folder. */
-enum run_file_kind { RUN_MISS, RUN_SNAPSHOT };
+/* A file beside the records, in DIR/misses, --snapshot's folder or
+** DIR/histograms. */
+enum run_file_kind { RUN_MISS, RUN_SNAPSHOT, RUN_HISTOGRAM };
 struct run_file { enum run_file_kind kind; char *name; struct buf text; };
 
 struct case_result {
@@ -68,9 +71,10 @@ void run_case_died(const struct run_context *x, const struct scenario *s,
                    int64_t i, const char *how, struct case_result *out);
 void case_result_free(struct case_result *r);
 
-/* Checks what can be checked before anything is written: the model loads
-** and its experts divide. */
-int run_case_check(const struct scenario_case *c, struct err *e) MUST_CHECK;
+/* Checks what can be checked before anything is written: the model loads,
+** its experts divide, and the device can take such a batch. */
+int run_case_check(const struct run_context *x, const struct scenario_case *c,
+                   struct err *e) MUST_CHECK;
 
 /* Checks on random cases, the same in every run, into checks.csv: mirror
 ** against executor, lower bound, coverage of plans, peaks over routing
@@ -133,6 +137,7 @@ struct run_work {
     struct record_tensor *tensor;
     int64_t n_tensor;
     struct buf *snapshot;           /* [cp], or NULL */
+    struct buf histogram;           /* routes as CSV, where wanted */
 };
 
 /* Facts of the case, cold as the wave says; free with price_facts_free. */
@@ -141,7 +146,9 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
 /* Every estimator on every wave. */
 int run_price(struct run_work *w, struct err *e) MUST_CHECK;
 /* Every wave on every rank. An out-of-memory wave is a result: its status is
-** oom, those after it are skipped, and ERR_OOM comes back with its text. */
+** oom, those after it are skipped, and ERR_OOM comes back with its text. A
+** device that computes is held beside dry: before, whether it fits, and
+** after, whether it took the same memory (ERR_WRONG). */
 int run_step(struct run_work *w, struct err *e) MUST_CHECK;
 /* Adds a file named "scenario.case" + suffix, in which what is no plain letter
 ** is %XX. Takes over the text. */

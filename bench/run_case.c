@@ -97,7 +97,7 @@ static int check_histogram(const struct scenario_case *c,
     const struct routing *r = &c->routing;
 
     if (r->kind != ROUTING_HISTOGRAM ||
-        (r->waves >= c->waves && r->layers >= m->layers &&
+        ((r->waves == 1 || r->waves >= c->waves) && r->layers >= m->layers &&
          r->experts == m->experts)) return ERR_OK;
     return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
                    " waves, %" PRId64 " layers and %" PRId64 " experts (%"
@@ -106,12 +106,18 @@ static int check_histogram(const struct scenario_case *c,
                    m->experts);
 }
 
-int run_case_check(const struct scenario_case *c, struct err *e)
+int run_case_check(const struct run_context *x, const struct scenario_case *c,
+                   struct err *e)
 {
     struct param_list l;
     struct model m;
-    int rc = model_load(c->model_path, c->layers, &m, e);
+    int rc;
 
+    if (x->ops->computes && c->batch_kind == BATCH_LAYOUT)
+        return err_set(e, ERR_INPUT, "batch: a recorded layout holds sizes "
+                       "only, and device %s computes (use tokens, or "
+                       "--device dry)", x->device);
+    rc = model_load(c->model_path, c->layers, &m, e);
     if (rc != ERR_OK) return rc;
     rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
     if (rc == ERR_OK) param_list_free(&l);
@@ -145,6 +151,7 @@ static void work_free(struct run_work *w)
     for (i = 0; w->snapshot != NULL && i < w->c->cp; i++)
         buf_free(&w->snapshot[i]);
     free(w->snapshot);
+    buf_free(&w->histogram);
     free(w->tensor);
     plan_cache_free(w->cache);
     plan_free(&w->recorded);
@@ -330,6 +337,13 @@ static int add_snapshots(struct run_work *w, struct case_result *out,
     return rc;
 }
 
+static int add_histogram(struct run_work *w, struct case_result *out,
+                         struct err *e)
+{
+    if (w->histogram.len == 0) return ERR_OK;
+    return run_add_file(w, RUN_HISTOGRAM, ".csv", &w->histogram, out, e);
+}
+
 static void note_failure(struct case_result *out, int code,
                          const struct err *e)
 {
@@ -354,6 +368,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
     rc = run_show(&w, out, &e);
     if (rc == ERR_OK) rc = miss_add(&w, out, &e);
     if (rc == ERR_OK) rc = add_snapshots(&w, out, &e);
+    if (rc == ERR_OK) rc = add_histogram(&w, out, &e);
     if (rc == ERR_OK) rc = render(&w, out, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);
     work_free(&w);

@@ -1,182 +1,188 @@
-/* run_data.c - see run_data.h */
-#include "bench/run_data.h"
-
+/* run_data.c - see ranks.h: the tokens of a case, and what they are to
+** predict */
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/num.h"
+#include "bench/ranks.h"
 #include "dev/random.h"
 
-#define TOKEN_FILE_LIMIT ((size_t)1 << 30)
-
-int64_t run_labels(const struct scenario_case *c, const struct rank_plan *p)
-{
-    return c->head_rows < 0 ? p->attention_rows
-                            : num_min(c->head_rows, p->attention_rows);
-}
-
-void run_data_free(struct run_data *d)
-{
-    free(d->ids);
-    free(d->target);
-    free(d->weight);
-    *d = (struct run_data){0};
-}
+#define MAX_FILE ((size_t)1 << 31)
 
 /* ---- ids ---------------------------------------------------------------- */
 
-static void draw_ids(const struct scenario_case *c, const struct model *m,
-                     int32_t *ids, int64_t n)
+static void draw_ids(const struct run_work *w, int32_t *id)
 {
     uint64_t stream = random_stream("tokens");
+    uint64_t vocab = (uint64_t)w->model.vocab;
     int64_t i;
 
-    for (i = 0; i < n; i++)
-        ids[i] = (int32_t)(random_bits(c->seed, stream, (uint64_t)i) %
-                           (uint64_t)m->vocab);
+    for (i = 0; i < w->plan->tokens; i++)
+        id[i] = (int32_t)(random_bits(w->c->seed, stream, (uint64_t)i) %
+                          vocab);
 }
 
-static int too_few(const char *path, int64_t have, int64_t need,
-                   struct err *e)
+static int too_few(const struct run_work *w, int64_t n, struct err *e)
 {
-    return err_set(e, ERR_INPUT, "%s: holds %" PRId64 " tokens, the batch has "
-                   "%" PRId64, path, have, need);
+    return err_set(e, ERR_INPUT, "%s: holds %" PRId64 " tokens, the batch "
+                   "takes %" PRId64 " (use a longer file or a smaller "
+                   "batch)", w->c->tokens, n, w->plan->tokens);
 }
 
-static int check_id(const char *path, const struct model *m, int64_t i,
-                    int64_t id, struct err *e)
+/* A byte of text is a token. */
+static int ids_of_text(const struct run_work *w, const struct buf *text,
+                       int32_t *id, struct err *e)
 {
-    if (id >= 0 && id < m->vocab) return ERR_OK;
-    return err_set(e, ERR_INPUT, "%s: token %" PRId64 ": %" PRId64 " is not "
-                   "below the vocabulary of %" PRId64, path, i, id, m->vocab);
-}
+    int64_t i, n = w->plan->tokens;
 
-/* Numbers between blanks. */
-static int parse_ids(const char *path, char *text, const struct model *m,
-                     int32_t *ids, int64_t n, struct err *e)
-{
-    static const char blanks[] = " \t\r\n";
-    char *save = NULL, *word = strtok_r(text, blanks, &save);
-    int64_t i, id;
-    int rc = ERR_OK;
-
-    for (i = 0; i < n && word != NULL && rc == ERR_OK; i++) {
-        if (!num_parse(word, 0, INT32_MAX, &id))
-            return err_set(e, ERR_INPUT, "%s: token %" PRId64 ": '%.20s' is "
-                           "not a token id", path, i, word);
-        rc = check_id(path, m, i, id, e);
-        ids[i] = (int32_t)id;
-        word = strtok_r(NULL, blanks, &save);
+    if ((int64_t)text->len < n) return too_few(w, (int64_t)text->len, e);
+    for (i = 0; i < n; i++) {
+        id[i] = (unsigned char)text->data[i];
+        if (id[i] >= w->model.vocab)
+            return err_set(e, ERR_INPUT, "%s: byte %" PRId64 " is %d, but "
+                           "the vocabulary holds %" PRId64 " tokens "
+                           "(vocab_size)", w->c->tokens, i, (int)id[i],
+                           w->model.vocab);
     }
-    return rc == ERR_OK && i < n ? too_few(path, i, n, e) : rc;
+    return ERR_OK;
 }
 
-static int take_bytes(const char *path, const struct buf *text,
-                      const struct model *m, int32_t *ids, int64_t n,
-                      struct err *e)
+/* The next word of *s, cut off with a zero; NULL at the end. */
+static char *next_word(char **s, int64_t *line)
 {
-    int64_t i;
-    int rc = ERR_OK;
+    char *word;
 
-    if ((int64_t)text->len < n)
-        return too_few(path, (int64_t)text->len, n, e);
-    for (i = 0; i < n && rc == ERR_OK; i++) {
-        ids[i] = (unsigned char)text->data[i];
-        rc = check_id(path, m, i, ids[i], e);
+    for (; isspace((unsigned char)**s); ++*s) *line += **s == '\n';
+    if (**s == '\0') return NULL;
+    word = *s;
+    while (**s != '\0' && !isspace((unsigned char)**s)) ++*s;
+    if (**s != '\0') {
+        *line += **s == '\n';
+        *(*s)++ = '\0';
     }
-    return rc;
+    return word;
 }
 
-static int read_ids(const struct scenario_case *c, const struct model *m,
-                    int32_t *ids, int64_t n, struct err *e)
+/* Decimal ids between blanks. */
+static int ids_of_numbers(const struct run_work *w, struct buf *text,
+                          int32_t *id, struct err *e)
+{
+    int64_t i, v, line = 1, at;
+    char *s = text->data, *word;
+
+    for (i = 0; i < w->plan->tokens; i++) {
+        at = line;
+        word = s != NULL ? next_word(&s, &line) : NULL;
+        if (word == NULL) return too_few(w, i, e);
+        if (!num_parse(word, 0, w->model.vocab - 1, &v))
+            return err_set(e, ERR_INPUT, "%s: token %" PRId64 ", near line %"
+                           PRId64 ", is '%.40s', not a number from 0 to %"
+                           PRId64 " (vocab_size)", w->c->tokens, i, at, word,
+                           w->model.vocab - 1);
+        id[i] = (int32_t)v;
+    }
+    return ERR_OK;
+}
+
+static bool holds_ids(const char *path)
+{
+    size_t n = strlen(path);
+
+    return n > 4 && strcmp(path + n - 4, ".ids") == 0;
+}
+
+static int read_ids(const struct run_work *w, int32_t *id, struct err *e)
 {
     struct buf text = BUF_INIT;
-    const char *dot = strrchr(c->tokens, '.');
-    int rc = file_read(c->tokens, TOKEN_FILE_LIMIT, &text, e);
+    int rc;
 
-    if (rc == ERR_OK && text.len == 0)
-        rc = too_few(c->tokens, 0, n, e);
-    else if (rc == ERR_OK && dot != NULL && strcmp(dot, ".ids") == 0)
-        rc = parse_ids(c->tokens, text.data, m, ids, n, e);
+    if (w->c->tokens == NULL) {
+        draw_ids(w, id);
+        return ERR_OK;
+    }
+    rc = file_read(w->c->tokens, MAX_FILE, &text, e);
+    if (rc == ERR_OK && holds_ids(w->c->tokens))
+        rc = ids_of_numbers(w, &text, id, e);
     else if (rc == ERR_OK)
-        rc = take_bytes(c->tokens, &text, m, ids, n, e);
+        rc = ids_of_text(w, &text, id, e);
     buf_free(&text);
     return rc;
 }
 
 /* ---- targets ------------------------------------------------------------ */
 
-/* What follows the last row of segment i: its first child's first token. */
-static int32_t next_token(const struct batch *b, const int32_t *ids, int64_t i)
+/* Marks labelled rows with their own id, others with -1. */
+static void label_rows(const struct run_work *w, const int32_t *id,
+                       int32_t *target)
 {
-    const struct segment *child = &b->seg[i] + 1;
+    int64_t rank, i, row;
 
-    if (i + 1 == b->n_seg || child->parent != i) return 0;
-    return ids[child->start];
+    for (row = 0; row < w->plan->tokens; row++) target[row] = -1;
+    for (rank = 0; rank < w->plan->cp; rank++) {
+        const struct rank_plan *p = &w->plan->rank[rank];
+        int64_t left = w->c->head_rows < 0 ? p->attention_rows
+                                           : w->c->head_rows;
+        for (i = 0; i < p->n_attention; i++) {
+            const struct range *r = &p->attention[i];
+            int64_t end = r->start + num_min(r->len, left);
+            for (row = r->start; row < end; row++) target[row] = id[row];
+            left -= end - r->start;
+        }
+    }
 }
 
-static void set_targets(const struct batch *b, struct run_data *d)
+/* Has the last row of segment i one next token? Its only child's first,
+** which is the next row. */
+static bool goes_on(const struct batch *b, int64_t i)
 {
-    int64_t i, row, end;
+    int64_t child = i + 1;
+
+    return child < b->seg[i].next && b->seg[child].next == b->seg[i].next;
+}
+
+/* Targets and weights of labelled rows that have a next token. */
+static void set_targets(const struct run_work *w, const int32_t *id,
+                        int32_t *target, float *weight)
+{
+    const struct batch *b = w->plan->batch;
+    int64_t i, row, n = 0;
 
     for (i = 0; i < b->n_seg; i++) {
-        end = b->seg[i].start + b->seg[i].tokens;
-        for (row = b->seg[i].start; row + 1 < end; row++)
-            d->target[row] = d->ids[row + 1];
-        d->target[end - 1] = next_token(b, d->ids, i);
+        int64_t end = b->seg[i].start + b->seg[i].tokens - !goes_on(b, i);
+        for (row = b->seg[i].start; row < end; row++) {
+            if (target[row] < 0) continue;
+            target[row] = id[row + 1];
+            weight[row] = 1;
+            n++;
+        }
     }
+    for (row = 0; row < w->plan->tokens && n > 0; row++)
+        weight[row] /= (float)n;
 }
 
-/* Takes the label off every row behind a rank's first n. */
-static void unlabel(const struct rank_plan *p, int64_t n, int32_t *target)
+int run_data_make(const struct run_work *w, struct step_data *out,
+                  struct err *e)
 {
-    int64_t i, k;
+    size_t n = (size_t)w->plan->tokens + 1;
+    int32_t *id = calloc(n, sizeof *id), *target = calloc(n, sizeof *target);
+    float *weight = calloc(n, sizeof *weight);
+    int rc;
 
-    for (i = 0; i < p->n_attention; i++) {
-        const struct range *r = &p->attention[i];
-        for (k = 0; k < r->len; k++, n--)
-            if (n <= 0) target[r->start + k] = -1;
-    }
-}
-
-static void set_weights(const struct plan *p, struct run_data *d)
-{
-    int64_t i, n = 0;
-
-    for (i = 0; i < p->tokens; i++) n += d->target[i] >= 0;
-    for (i = 0; i < p->tokens; i++)
-        d->weight[i] = d->target[i] >= 0 ? 1.0f / (float)n : 0;
-}
-
-int run_data_make(const struct scenario_case *c, const struct model *m,
-                  const struct plan *p, struct run_data *out, struct err *e)
-{
-    size_t n = (size_t)p->tokens;
-    struct run_data d = {0};
-    int64_t r;
-    int rc = ERR_OK;
-
-    d.ids = malloc((n + 1) * sizeof *d.ids);
-    d.target = malloc((n + 1) * sizeof *d.target);
-    d.weight = malloc((n + 1) * sizeof *d.weight);
-    if (d.ids == NULL || d.target == NULL || d.weight == NULL)
-        rc = err_nomem(e);
-    else if (c->tokens != NULL)
-        rc = read_ids(c, m, d.ids, p->tokens, e);
-    else
-        draw_ids(c, m, d.ids, p->tokens);
-    if (rc != ERR_OK) {
-        run_data_free(&d);
-        return rc;
-    }
-    set_targets(p->batch, &d);
-    for (r = 0; r < p->cp; r++)
-        unlabel(&p->rank[r], run_labels(c, &p->rank[r]), d.target);
-    set_weights(p, &d);
-    d.step = (struct step_data){.ids = d.ids, .target = d.target,
-                                .weight = d.weight};
-    *out = d;
+    *out = (struct step_data){id, target, weight, NULL};
+    if (id == NULL || target == NULL || weight == NULL) return err_nomem(e);
+    rc = read_ids(w, id, e);
+    if (rc != ERR_OK) return rc;
+    label_rows(w, id, target);
+    set_targets(w, id, target, weight);
     return ERR_OK;
+}
+
+void run_data_free(struct step_data *d)
+{
+    free((void *)d->ids);
+    free((void *)d->target);
+    free((void *)d->weight);
 }

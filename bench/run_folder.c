@@ -71,18 +71,19 @@ static void put_command(const struct args *a, struct buf *out)
     for (i = 0; i < a->argc; i++) buf_printf(out, " %s", a->argv[i]);
 }
 
-/* Miss reports of an earlier run. */
-static void remove_misses(const char *dir)
+/* Miss reports or histograms of an earlier run. */
+static void remove_files(const char *dir, const char *folder, const char *ext)
 {
     struct buf path = BUF_INIT;
     struct dirent *entry;
+    size_t x = strlen(ext);
     DIR *d;
 
-    buf_printf(&path, "%s/misses", dir);
+    buf_printf(&path, "%s/%s", dir, folder);
     d = opendir(buf_text(&path));
     while (d != NULL && (entry = readdir(d)) != NULL) {
         size_t n = strlen(entry->d_name);
-        if (n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0)
+        if (n > x && strcmp(entry->d_name + n - x, ext) == 0)
             unlinkat(dirfd(d), entry->d_name, 0);
     }
     if (d != NULL) closedir(d);
@@ -109,7 +110,10 @@ int run_folder_open(const char *dir, const struct args *a, const char *device,
     if (rc == ERR_OK)
         rc = record_open(dir, resume ? RECORD_RESUME : RECORD_REPLACE, &info,
                          out, e);
-    if (rc == ERR_OK && !resume) remove_misses(dir);
+    if (rc == ERR_OK && !resume) {
+        remove_files(dir, "misses", ".json");
+        remove_files(dir, "histograms", ".csv");
+    }
     buf_free(&identity);
     buf_free(&command);
     return rc;
@@ -123,6 +127,8 @@ int run_folder_file(const char *dir, const char *snapshots,
 
     if (f->kind == RUN_MISS)
         buf_printf(&path, "%s/misses", dir);
+    else if (f->kind == RUN_HISTOGRAM)
+        buf_printf(&path, "%s/histograms", dir);
     else
         buf_puts(&path, snapshots);
     if (!path.failed) rc = file_make_dirs(path.data, e);

@@ -16,9 +16,11 @@ double run_percent(int64_t estimate, int64_t peak)
 
 void run_show_header(const struct run_context *x, struct buf *out)
 {
-    buf_printf(out, "%-*s  %4s %-4s %9s  %-14s %9s %8s %11s %8s\n",
-               x->name_width, "case", "wave", "", "peak GB", "estimator",
-               "raw GB", "error", "admitted GB", "error");
+    buf_printf(out, "%-*s  %4s %-4s %9s", x->name_width, "case", "wave", "",
+               "peak GB");
+    if (x->ops->computes) buf_printf(out, " %10s", "loss");
+    buf_printf(out, "  %-14s %9s %8s %11s %8s\n", "estimator", "raw GB",
+               "error", "admitted GB", "error");
 }
 
 /* Bytes below 0 are not known. */
@@ -50,6 +52,14 @@ static void put_estimate(struct buf *b, const struct estimate *x,
     if (x->supported && peak > 0 && x->raw < peak) buf_puts(b, "  UNDER");
 }
 
+static void put_loss(struct buf *b, const struct run_wave *v)
+{
+    if (v->has_loss)
+        buf_printf(b, " %10.6f", v->loss);
+    else
+        buf_printf(b, " %10s", "-");
+}
+
 static void put_wave_lines(const struct run_work *w, int64_t i, struct buf *b)
 {
     const struct run_wave *v = &w->wave[i];
@@ -64,6 +74,7 @@ static void put_wave_lines(const struct run_work *w, int64_t i, struct buf *b)
             put_gb(b, 9, peak);
         else
             buf_printf(b, " %9s", record_status_name(v->status));
+        if (w->x->ops->computes) put_loss(b, v);
         put_estimate(b, &v->estimate[k], peak);
         buf_putc(b, '\n');
     }
@@ -113,6 +124,7 @@ static json_t *wave_json(const struct run_work *w, int64_t i)
     json_object_set_new(o, "peak_bytes",
                         peak >= 0 ? json_integer(peak) : json_null());
     json_object_set_new(o, "rank_peak_bytes", ranks);
+    if (v->has_loss) json_object_set_new(o, "loss", json_real(v->loss));
     json_object_set_new(o, "estimates", list);
     return o;
 }

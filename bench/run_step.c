@@ -1,243 +1,227 @@
-/*
-** run_step.c - see run.h: the ranks' steps on the device.
-**
-** Where nothing is computed ranks run one after the other, without a
-** communicator. A device that computes runs them as threads, after a probe on
-** dry has shown that they fit.
-*/
+/* run_step.c - see run.h: the ranks' steps on the device, and what the
+** records keep of them */
 #include <inttypes.h>
-#include <pthread.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
-#include "bench/run_data.h"
-#include "bench/run_rank.h"
+#include "bench/ranks.h"
+#include "mem/snapshot.h"
 
-enum { DEADLINE_MS = 300000 };      /* of one wait for another rank */
-
-/* All ranks of a case. */
-struct ranks {
-    struct run_work *w;
-    struct rank_run *rank;          /* [cp] */
-    struct run_data data;
-    struct checkpoint *checkpoint;
-    pthread_mutex_t lock;           /* of the two below */
-    int rc;                         /* of the rank that failed first */
-    struct err first;
-};
-
-/* ---- after the ranks have ended ----------------------------------------- */
-
-static int collect_tensors(struct ranks *a, struct err *e)
+/* The last layer of a kind, -1 when the model has none. */
+static int64_t last_layer(const struct model *m, enum layer_kind kind)
 {
-    struct run_work *w = a->w;
-    int64_t r, n = 0;
+    int64_t i = m->layers - 1;
 
-    for (r = 0; r < w->c->cp; r++) n += a->rank[r].n_tensor;
-    if (n == 0) return ERR_OK;
-    w->tensor = malloc((size_t)n * sizeof *w->tensor);
-    if (w->tensor == NULL) return err_nomem(e);
-    for (r = 0; r < w->c->cp; r++) {
-        size_t k = (size_t)a->rank[r].n_tensor;
-        if (k == 0) continue;
-        memcpy(w->tensor + w->n_tensor, a->rank[r].tensor,
-               k * sizeof *w->tensor);
-        w->n_tensor += a->rank[r].n_tensor;
+    while (i >= 0 && m->kind[i] != kind) i--;
+    return i;
+}
+
+static int add_tensors(struct run_work *w, const struct record_tensor *t,
+                       int64_t n, struct err *e)
+{
+    size_t more = (size_t)(w->n_tensor + n) * sizeof *t;
+    struct record_tensor *all = realloc(w->tensor, more);
+
+    if (all == NULL) return err_nomem(e);
+    memcpy(all + w->n_tensor, t, (size_t)n * sizeof *t);
+    w->tensor = all;
+    w->n_tensor += n;
+    return ERR_OK;
+}
+
+/* What one layer of each kind holds for its backward in wave i, from the
+** rank's events. */
+static int list_kept(struct run_work *w, const struct ranks_one *o, int64_t i,
+                     struct record_rank *out, struct err *e)
+{
+    const struct rank_plan *p = &w->plan->rank[o->rank];
+    const struct ranks_wave *v = &o->wave[i];
+    struct record_layer which = {.rank = o->rank};
+    const struct mem_event *trace;
+    struct record_tensor *t = NULL;
+    uint64_t end;
+    int64_t n = 0;
+    int kind, rc = ERR_OK;
+
+    trace = mem_trace(o->mem, &end);
+    for (kind = 0; kind < LAYER_KINDS && rc == ERR_OK; kind++) {
+        which.kind = (enum layer_kind)kind;
+        which.layer = last_layer(&w->model, which.kind);
+        which.rows = kind == LAYER_GDN ? p->gdn_rows : p->attention_rows;
+        if (which.layer < 0) continue;
+        rc = record_inventory(trace, v->first, v->end, &which, &t, &n,
+                              out->kept[kind], e);
+        if (rc != ERR_OK) break;
+        if (w->inventory && i == 0 && n > 0) rc = add_tensors(w, t, n, e);
+        free(t);
+    }
+    out->has_kept = rc == ERR_OK;
+    return rc;
+}
+
+static int note_wave(struct run_work *w, const struct ranks_one *o, int64_t i,
+                     struct err *e)
+{
+    const struct rank_plan *p = &w->plan->rank[o->rank];
+    const struct step_result *got = &o->wave[i].got;
+    struct record_rank *out = &w->wave[i].rank[o->rank];
+
+    run_time(w, &w->wave[i], o->rank, "step", o->wave[i].ns);
+    out->peak = got->peak;
+    out->received_max = w->model.experts > 0 ? got->received_max : -1;
+    out->hybridep_bytes = (int64_t)got->hybridep_bytes;
+    out->executor_bytes = got->records_bytes;
+    out->mirror_bytes = price_stage_records(&w->model, p->stage, p->n_stage,
+                                            p->attention_rows, RANKS_Q_BLOCK,
+                                            RANKS_K_BLOCK);
+    return list_kept(w, o, i, out, e);
+}
+
+static void note_status(struct run_wave *v, enum record_status s,
+                        const char *text)
+{
+    v->status = s;
+    snprintf(v->note, sizeof v->note, "%.255s", text);
+}
+
+/* The waves that every rank finished. */
+static int note_waves(struct run_work *w, const struct ranks *r,
+                      struct err *e)
+{
+    int64_t i, k;
+    int rc = ERR_OK;
+
+    for (i = 0; i < r->good; i++) {
+        struct run_wave *v = &w->wave[i];
+        for (k = 0; k < w->plan->cp && rc == ERR_OK; k++)
+            rc = note_wave(w, &r->one[k], i, e);
+        if (rc != ERR_OK) return rc;
+        v->measured = true;
+        note_status(v, STATUS_OK, "");
+        v->has_loss = r->ops->computes;
+        v->loss = r->one[0].wave[i].got.loss;
+        if (isfinite(v->loss)) continue;
+        rc = err_set(e, ERR_WRONG, "wave %" PRId64 ": the loss is not a "
+                     "finite number (is learning_rate too high?)", i);
+        v->has_loss = false;
+        note_status(v, STATUS_WRONG, e->text);
+        return rc;
     }
     return ERR_OK;
 }
 
-/* Waves that all ranks finished are measured; the one that failed says why. */
-static int collect(struct ranks *a, struct err *e)
+/* The wave that failed says why. */
+static void note_failure(struct run_work *w, int64_t wave, int rc,
+                         const struct err *e)
 {
-    struct run_work *w = a->w;
-    int64_t good = w->c->waves, i, r;
-    int rc = collect_tensors(a, e);
-
-    if (rc != ERR_OK) return rc;
-    for (r = 0; r < w->c->cp; r++) good = num_min(good, a->rank[r].done);
-    for (i = 0; i < w->c->waves; i++) {
-        struct run_wave *v = &w->wave[i];
-        if (i >= good) v->has_loss = false;
-        if (i >= good) continue;
-        v->measured = true;
-        v->status = STATUS_OK;
-        v->note[0] = '\0';
-        for (r = 0; r < w->c->cp; r++)
-            run_time(w, v, r, "step", a->rank[r].ns[i]);
-    }
-    if (a->rc == ERR_OK) return ERR_OK;
-    *e = a->first;
-    if (good == w->c->waves) return a->rc;
-    w->wave[good].status = run_status(a->rc);
-    snprintf(w->wave[good].note, sizeof w->wave[good].note, "%.255s",
-             a->first.text);
-    return a->rc;
+    if (wave < w->c->waves)
+        note_status(&w->wave[wave], run_status(rc), e->text);
 }
 
-/* ---- one after the other ------------------------------------------------ */
-
-static void run_in_turn(struct ranks *a)
+/* The allocators as they are, also after a failure. */
+static int take_snapshots(struct run_work *w, const struct ranks *r,
+                          struct err *e)
 {
-    int64_t waves = a->w->c->waves, r;
-    struct err e;
-
-    for (r = 0; r < a->w->c->cp; r++) {
-        struct rank_run *one = &a->rank[r];
-        one->waves = waves;
-        if (run_rank(one, &e) == ERR_OK) continue;
-        /* an earlier wave that fails on a later rank is the one to tell */
-        if (a->rc == ERR_OK || one->done < waves) {
-            a->rc = (int)e.code;
-            a->first = e;
-        }
-        waves = one->done;
-    }
-}
-
-/* ---- as threads --------------------------------------------------------- */
-
-struct thread { struct ranks *all; struct rank_run *rank; pthread_t id; };
-
-static void *thread_main(void *arg)
-{
-    struct thread *t = arg;
-    struct err e;
-    int rc = run_rank(t->rank, &e);
-
-    if (rc == ERR_OK) return NULL;
-    pthread_mutex_lock(&t->all->lock);
-    if (t->all->rc == ERR_OK || rc == ERR_INTERRUPTED) {
-        t->all->rc = rc;
-        t->all->first = e;
-    }
-    pthread_mutex_unlock(&t->all->lock);
-    /* the others must not wait for this one */
-    if (t->rank->comm != NULL)
-        t->rank->comm->ops->abort(t->rank->comm, e.text);
-    return NULL;
-}
-
-static int run_threads(struct ranks *a, struct err *e)
-{
-    struct comm *comm[PRICE_MAX_RANKS] = {NULL};
-    struct thread t[PRICE_MAX_RANKS];
-    int64_t cp = a->w->c->cp, r, n;
+    int64_t i;
     int rc = ERR_OK;
 
-    if (cp > 1) rc = comm_local((int)cp, DEADLINE_MS, comm, e);
-    for (n = 0; rc == ERR_OK && n < cp; n++) {
-        a->rank[n].comm = comm[n];
-        t[n] = (struct thread){.all = a, .rank = &a->rank[n]};
-        if (pthread_create(&t[n].id, NULL, thread_main, &t[n]) == 0) continue;
-        rc = err_set(e, ERR_RUN, "cannot start a thread for rank %" PRId64, n);
-        if (comm[n] != NULL) comm[n]->ops->abort(comm[n], e->text);
-        break;
-    }
-    for (r = 0; r < n; r++) pthread_join(t[r].id, NULL);
-    for (r = 0; r < cp; r++)
-        if (comm[r] != NULL) comm[r]->ops->close(comm[r]);
+    if (!w->x->snapshots || r->one == NULL) return ERR_OK;
+    w->snapshot = calloc((size_t)w->plan->cp, sizeof *w->snapshot);
+    if (w->snapshot == NULL) return err_nomem(e);
+    for (i = 0; i < w->plan->cp && rc == ERR_OK; i++)
+        if (r->one[i].mem != NULL)
+            rc = snapshot_write(r->one[i].mem, &w->snapshot[i], e);
     return rc;
 }
 
-/* ---- does it fit? ------------------------------------------------------- */
-
-/* Bytes of host memory that can be had; 0 when that is not known. */
-static int64_t host_memory(void)
+/* What the ranks did, into the case; a failure of the run is the one to
+** tell. */
+static int note_ranks(struct run_work *w, const struct ranks *r, int rc,
+                      struct err *e)
 {
-    FILE *f = fopen("/proc/meminfo", "r");
-    char line[128];
-    long long kib = 0;
+    struct err late;
+    int noted;
 
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "MemAvailable: %lld kB", &kib) == 1) break;
-    if (f != NULL) fclose(f);
-    return (int64_t)kib * 1024;
+    if (rc != ERR_OK) note_failure(w, r->good, rc, e);
+    noted = note_waves(w, r, &late);
+    if (noted == ERR_OK) noted = take_snapshots(w, r, &late);
+    if (rc != ERR_OK || noted == ERR_OK) return rc;
+    *e = late;
+    return noted;
 }
 
-/* Runs a cold wave of every rank on dry: do all of them fit? */
-static int probe(struct run_work *w, struct err *e)
+static int run_dry(struct run_work *w, struct err *e)
 {
-    int64_t need = 0, have = host_memory(), r;
+    struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
+                      .waves = w->c->waves, .trace = true};
+    int rc = ranks_run(&r, e);
 
-    for (r = 0; r < w->c->cp; r++) {
-        struct rank_run one = {.w = w, .rank = r, .ops = &dev_dry,
-                               .waves = 1, .probe = true};
-        int rc = run_rank(&one, e);
-        need = num_sadd(need, (int64_t)one.reserved);
-        run_rank_free(&one);
-        if (rc != ERR_OK) return rc;
-    }
-    if (have == 0 || need <= have) return ERR_OK;
-    return err_set(e, ERR_OOM, "needs %" PRId64 " bytes for its %" PRId64
-                   " ranks (a dry run says), %" PRId64 " are free (fewer "
-                   "layers or tokens, or --device dry)", need, w->c->cp, have);
+    rc = note_ranks(w, &r, rc, e);
+    ranks_close(&r);
+    return rc;
 }
 
-static int prepare(struct ranks *a, struct err *e)
+/* The routes of all waves as a CSV that routing = {histogram = ...} reads. */
+static int put_histogram(struct run_work *w, const struct ranks *r,
+                         struct err *e)
 {
-    struct run_work *w = a->w;
+    struct buf *b = &w->histogram;
+    struct routing h;
+    int64_t i, n, x;
     int rc;
 
-    if (!w->plan->exact)
-        return err_set(e, ERR_DEVICE, "a recorded layout has no tokens to "
-                       "compute on (use --device dry)");
-    rc = probe(w, e);
-    if (rc == ERR_OK && strcmp(w->c->weights, "random") != 0)
-        rc = checkpoint_open(w->c->weights, &a->checkpoint, e);
-    if (rc == ERR_OK)
-        rc = run_data_make(w->c, &w->model, w->plan, &a->data, e);
+    if (!w->x->histograms || w->model.experts == 0) return ERR_OK;
+    rc = run_routing_of(r, &h, e);
+    if (rc != ERR_OK) return rc;
+    buf_puts(b, "wave,layer,rank,expert,rows\n");
+    n = h.waves * h.layers * h.ranks * h.experts;
+    for (i = 0; i < n; i++) {
+        x = i / h.experts;
+        buf_printf(b, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 ",%"
+                   PRId64 "\n", x / h.ranks / h.layers,
+                   x / h.ranks % h.layers, x % h.ranks, i % h.experts,
+                   h.rows[i]);
+    }
+    routing_free(&h);
+    return b->failed ? err_nomem(e) : ERR_OK;
+}
+
+static int run_computing(struct run_work *w, const struct step_data *data,
+                         const struct checkpoint *ckpt, struct err *e)
+{
+    struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
+                      .data = data, .checkpoint = ckpt,
+                      .waves = w->c->waves, .trace = true};
+    int rc = ranks_run(&r, e);
+
+    rc = note_ranks(w, &r, rc, e);
+    if (rc == ERR_OK) rc = put_histogram(w, &r, e);
+    if (rc == ERR_OK) rc = run_same_as_dry(w, &r, e);
+    if (rc == ERR_WRONG && w->wave[r.good - 1].status == STATUS_OK)
+        note_status(&w->wave[r.good - 1], STATUS_WRONG, e->text);
+    ranks_close(&r);
     return rc;
 }
 
-/* ---- all ---------------------------------------------------------------- */
-
-static int run_ranks(struct ranks *a, struct err *e)
+static int run_real(struct run_work *w, struct err *e)
 {
-    const struct dev_ops *ops = a->w->x->ops;
-    int64_t r;
-    int rc = ops->computes ? prepare(a, e) : ERR_OK;
+    struct checkpoint *ckpt = NULL;
+    struct step_data data = {NULL, NULL, NULL, NULL};
+    int rc = run_fits(w, e);
 
-    if (rc != ERR_OK) {
-        a->w->wave[0].status = run_status(rc);
-        snprintf(a->w->wave[0].note, sizeof a->w->wave[0].note, "%.255s",
-                 e->text);
-        return rc;
-    }
-    for (r = 0; r < a->w->c->cp; r++)
-        a->rank[r] = (struct rank_run){
-            .w = a->w, .rank = r, .ops = ops, .waves = a->w->c->waves,
-            .data = ops->computes ? &a->data.step : NULL,
-            .checkpoint = a->checkpoint
-        };
-    if (ops->computes)
-        rc = run_threads(a, e);
-    else
-        run_in_turn(a);
-    return rc == ERR_OK ? collect(a, e) : rc;
+    if (rc == ERR_OK && strcmp(w->c->weights, "random") != 0)
+        rc = checkpoint_open(w->c->weights, &ckpt, e);
+    if (rc == ERR_OK) rc = run_data_make(w, &data, e);
+    if (rc != ERR_OK) note_failure(w, 0, rc, e);
+    if (rc == ERR_OK) rc = run_computing(w, &data, ckpt, e);
+    run_data_free(&data);
+    checkpoint_close(ckpt);
+    return rc;
 }
 
 int run_step(struct run_work *w, struct err *e)
 {
-    struct ranks a = {.w = w, .lock = PTHREAD_MUTEX_INITIALIZER};
-    int64_t r;
-    int rc;
-
-    a.rank = calloc((size_t)w->c->cp, sizeof *a.rank);
-    if (a.rank == NULL) return err_nomem(e);
-    if (w->x->snapshots) {
-        w->snapshot = calloc((size_t)w->c->cp, sizeof *w->snapshot);
-        if (w->snapshot == NULL) {
-            free(a.rank);
-            return err_nomem(e);
-        }
-    }
-    rc = run_ranks(&a, e);
-    for (r = 0; r < w->c->cp; r++) run_rank_free(&a.rank[r]);
-    free(a.rank);
-    run_data_free(&a.data);
-    checkpoint_close(a.checkpoint);
-    return rc;
+    return w->x->ops->computes ? run_real(w, e) : run_dry(w, e);
 }

@@ -35,7 +35,8 @@ struct dev_ops {
     int (*download)(struct dev *d, void *dst, const void *src, size_t n,
                     struct err *e);
     int (*sync)(struct dev *d, struct err *e);
-    /* The driver's view of memory in bytes; (optional). */
+    /* The driver's view of memory in bytes; on cpu the system's: what can be
+    ** had without swapping, and all there is; (optional). */
     int (*memory)(struct dev *d, uint64_t *free_bytes, uint64_t *total_bytes,
                   struct err *e);
     /* A GEMM workspace of n bytes that the step took from the allocator and

@@ -138,6 +138,8 @@ struct step {
 
     struct gdn_flow *flow;      /* how GDN states move; gdn_flow.c */
     int64_t *received;          /* [layers] pairs received this wave */
+    int64_t *sent;              /* [layers][experts] pairs routed, likewise;
+                                   computing devices */
     int64_t records_bytes;
     enum err_code rc;
     struct err *e;

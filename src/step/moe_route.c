@@ -23,8 +23,10 @@ int moe_route_new(struct step *s)
     r->offset = calloc((size_t)el + 1, sizeof *r->offset);
     r->block = calloc((size_t)(el * ep) + 1, sizeof *r->block);
     s->received = calloc((size_t)s->m->layers + 1, sizeof *s->received);
+    s->sent = calloc((size_t)(s->m->layers * s->m->experts) + 1,
+                     sizeof *s->sent);
     if (r->counts == NULL || r->own == NULL || r->offset == NULL ||
-        r->block == NULL || s->received == NULL)
+        r->block == NULL || s->received == NULL || s->sent == NULL)
         return s->rc = err_nomem(s->e);
     return ERR_OK;
 }
@@ -37,6 +39,7 @@ void moe_route_free(struct step *s)
     free(s->route.block);
     free(s->route.forced);
     free(s->received);
+    free(s->sent);
 }
 
 /* ---- replayed routes ---------------------------------------------------- */
@@ -152,10 +155,13 @@ static void sort_pairs(struct step *s, struct mat n, struct mlp_saved *v)
     RUN(s, route_sort, .idx = v->idx.m, .weight = v->weight.m,
         .pair_weight = v->weight_permuted.m, .experts = s->m->experts,
         .counts = own, .row = v->row, .slot = v->slot);
-    if (s->k != NULL)
+    if (s->k != NULL) {
+        memcpy(s->sent + s->layer * s->m->experts, own,
+               (size_t)s->m->experts * sizeof *own);
         computed_counts(s, own);
-    else if (s->rc == ERR_OK)
+    } else if (s->rc == ERR_OK) {
         stated_counts(s, pairs);
+    }
     s->received[s->layer] = s->route.received;
     v->pairs = s->route.received;
 }

@@ -70,6 +70,9 @@ struct step_result {
     /* where the peak lies, for the report */
     int64_t received_max;   /* pairs received in the most loaded layer */
     int64_t *received;      /* [layers], owned by the step */
+    const int64_t *sent;    /* [layers][experts] pairs that this rank routed
+                               to each expert, owned likewise; 0 where no
+                               router ran */
     int64_t records_bytes;  /* requested bytes of executor records held when
                                a recomputed attention layer's returned */
     uint64_t hybridep_bytes;    /* dispatch buffers outside the allocator */

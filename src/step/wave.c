@@ -67,6 +67,7 @@ static void wave_result(struct step *s, struct step_result *out)
 
     mem_peak(s->mem, &out->peak);
     out->received = s->received;
+    out->sent = s->sent;
     for (l = 0; l < s->m->layers; l++)
         if (s->received[l] > out->received_max)
             out->received_max = s->received[l];

@@ -5,6 +5,7 @@
 #include "dev/cpu/cpu.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -97,6 +98,32 @@ static int cpu_copy(struct dev *d, void *dst, const void *src, size_t n,
     return ERR_OK;
 }
 
+/* A field of /proc/meminfo in bytes; false where it is not to be had. */
+static bool meminfo(const char *field, uint64_t *out)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    size_t n = strlen(field);
+    char line[128];
+    bool found = false;
+
+    while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
+        found = strncmp(line, field, n) == 0 && line[n] == ':';
+        if (found) *out = (uint64_t)strtoull(line + n + 1, NULL, 10) * 1024;
+    }
+    if (f != NULL) fclose(f);
+    return found;
+}
+
+static int cpu_memory(struct dev *d, uint64_t *free_bytes,
+                      uint64_t *total_bytes, struct err *e)
+{
+    (void)d;
+    if (meminfo("MemAvailable", free_bytes) &&
+        meminfo("MemTotal", total_bytes)) return ERR_OK;
+    return err_set(e, ERR_DEVICE, "cpu: /proc/meminfo does not say how much "
+                   "memory is there");
+}
+
 static int cpu_sync(struct dev *d, struct err *e)
 {
     (void)d;
@@ -112,6 +139,7 @@ const struct dev_ops dev_cpu = {
     .upload = cpu_copy,
     .download = cpu_copy,
     .sync = cpu_sync,
+    .memory = cpu_memory,
 };
 
 /* ---- what kernels need -------------------------------------------------- */

@@ -1,0 +1,205 @@
+/* ranks.c - see ranks.h: opening ranks, running them, closing them */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "bench/ranks.h"
+
+static enum dtype dtype_of(const char *name)
+{
+    if (strcmp(name, "f64") == 0) return DT_F64;
+    return strcmp(name, "f32") == 0 ? DT_F32 : DT_BF16;
+}
+
+/* ---- one rank ----------------------------------------------------------- */
+
+static struct step_config config_of(const struct ranks_one *o)
+{
+    const struct run_work *w = o->all->w;
+    const struct scenario_case *c = w->c;
+    int64_t own = w->plan->rank[o->rank].attention_rows;
+
+    return (struct step_config){
+        .model = &w->model, .plan = w->plan, .rank = o->rank,
+        .ep = c->ep, .lora_rank = c->lora_rank, .lora_alpha = c->lora_alpha,
+        .head_rows = c->head_rows < 0 ? own : num_min(c->head_rows, own),
+        .q_block = RANKS_Q_BLOCK, .k_block = RANKS_K_BLOCK,
+        .routing = o->all->routing, .seed = c->seed,
+        .checkpoint = o->all->checkpoint,
+        .learning_rate = c->learning_rate, .optimizer = c->learning_rate > 0
+    };
+}
+
+static int rank_open(struct ranks_one *o, struct err *e)
+{
+    const struct ranks *r = o->all;
+    const struct run_work *w = r->w;
+    struct dev_options options = {
+        .rank = (int)o->rank, .act = dtype_of(w->c->dtype),
+        .limit_bytes = w->c->device_bytes
+    };
+    struct mem_config memory = {.trace = r->trace};
+    struct step_config step = config_of(o);
+    int rc = r->ops->open(&options, &o->dev, e);
+
+    if (rc == ERR_OK) rc = mem_new(&memory, o->dev->source, &o->mem, e);
+    if (rc == ERR_OK)
+        rc = step_new(&step, o->dev, o->mem, o->comm, &o->step, e);
+    return rc;
+}
+
+static int rank_wave(struct ranks_one *o, int64_t i, struct err *e)
+{
+    struct ranks_wave *v = &o->wave[i];
+    int64_t start = run_now_ns(), cells;
+    const struct model *m = &o->all->w->model;
+    int rc;
+
+    mem_trace(o->mem, &v->first);
+    rc = step_wave(o->step, i, o->all->data, &v->got, e);
+    if (rc != ERR_OK) return rc;
+    mem_trace(o->mem, &v->end);
+    v->ns = run_now_ns() - start;
+    cells = m->layers * m->experts;
+    if (o->sent != NULL)
+        memcpy(o->sent + i * cells, v->got.sent,
+               (size_t)cells * sizeof *o->sent);
+    return ERR_OK;
+}
+
+/* All waves of one rank, up to limit or the first that fails. */
+static void rank_run(struct ranks_one *o, int64_t limit)
+{
+    struct err *e = &o->e;
+    int64_t i = 0;
+
+    o->rc = rank_open(o, e);
+    for (; o->rc == ERR_OK && i < limit; i++) {
+        if (*o->all->w->x->interrupt != 0)
+            o->rc = err_set(e, ERR_INTERRUPTED, "interrupted");
+        else
+            o->rc = rank_wave(o, i, e);
+        if (o->rc != ERR_OK) break;
+    }
+    o->good = i;
+    if (o->rc == ERR_OK) return;
+    if (o->comm != NULL) o->comm->ops->abort(o->comm, e->text);
+    err_wrap(e, "rank %d", (int)o->rank);
+}
+
+static void *rank_thread(void *arg)
+{
+    struct ranks_one *o = arg;
+
+    rank_run(o, o->all->waves);
+    return NULL;
+}
+
+/* ---- all ranks ---------------------------------------------------------- */
+
+static int ranks_open(struct ranks *r, struct err *e)
+{
+    const struct run_work *w = r->w;
+    int64_t cp = w->plan->cp, i;
+    int64_t cells = r->waves * w->model.layers * w->model.experts;
+    struct comm *comm[PLAN_MAX_RANKS] = {NULL};
+    int rc = ERR_OK;
+
+    r->one = calloc((size_t)cp, sizeof *r->one);
+    if (r->one == NULL) return err_nomem(e);
+    if (r->ops->computes && cp > 1)
+        rc = comm_local((int)cp, RANKS_DEADLINE_MS, comm, e);
+    for (i = 0; i < cp; i++) {
+        struct ranks_one *o = &r->one[i];
+        o->all = r;
+        o->rank = i;
+        o->comm = comm[i];
+        o->wave = calloc((size_t)r->waves, sizeof *o->wave);
+        if (o->wave == NULL) rc = err_nomem(e);
+        if (!r->ops->computes || cells == 0) continue;
+        o->sent = calloc((size_t)cells, sizeof *o->sent);
+        if (o->sent == NULL) rc = err_nomem(e);
+    }
+    return rc;
+}
+
+static void run_together(struct ranks *r)
+{
+    int64_t i;
+
+    for (i = 0; i < r->w->plan->cp; i++) {
+        struct ranks_one *o = &r->one[i];
+        o->started = pthread_create(&o->thread, NULL, rank_thread, o) == 0;
+        if (o->started) continue;
+        o->rc = err_set(&o->e, ERR_RUN, "rank %d: no thread", (int)i);
+        o->comm->ops->abort(o->comm, "no thread");
+    }
+    for (i = 0; i < r->w->plan->cp; i++)
+        if (r->one[i].started) pthread_join(r->one[i].thread, NULL);
+}
+
+static void run_in_turn(struct ranks *r)
+{
+    int64_t limit = r->waves, i;
+
+    for (i = 0; i < r->w->plan->cp; i++) {
+        rank_run(&r->one[i], limit);
+        limit = num_min(limit, r->one[i].good);
+    }
+}
+
+/* The error to tell: that of the earliest wave, and there what a rank met
+** itself (ERR_RUN is also what it hears of another). */
+static const struct ranks_one *first_failed(const struct ranks *r)
+{
+    const struct ranks_one *worst = NULL;
+    int64_t i;
+
+    for (i = 0; i < r->w->plan->cp; i++) {
+        const struct ranks_one *o = &r->one[i];
+        if (o->rc == ERR_OK) continue;
+        if (worst == NULL || o->good < worst->good ||
+            (o->good == worst->good && worst->rc == ERR_RUN &&
+             o->rc != ERR_RUN)) worst = o;
+    }
+    return worst;
+}
+
+int ranks_run(struct ranks *r, struct err *e)
+{
+    const struct ranks_one *failed;
+    int64_t i;
+    int rc;
+
+    r->good = 0;
+    rc = ranks_open(r, e);
+    if (rc != ERR_OK) return rc;
+    if (r->ops->computes && r->w->plan->cp > 1)
+        run_together(r);
+    else
+        run_in_turn(r);
+    r->good = r->waves;
+    for (i = 0; i < r->w->plan->cp; i++)
+        r->good = num_min(r->good, r->one[i].good);
+    failed = first_failed(r);
+    if (failed == NULL) return ERR_OK;
+    *e = failed->e;
+    return failed->rc;
+}
+
+void ranks_close(struct ranks *r)
+{
+    int64_t i;
+
+    for (i = 0; r->one != NULL && i < r->w->plan->cp; i++) {
+        struct ranks_one *o = &r->one[i];
+        step_free(o->step);
+        mem_free_all(o->mem);
+        if (o->dev != NULL) o->dev->ops->close(o->dev);
+        if (o->comm != NULL) o->comm->ops->close(o->comm);
+        free(o->wave);
+        free(o->sent);
+    }
+    free(r->one);
+    r->one = NULL;
+}

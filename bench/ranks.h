@@ -1,0 +1,93 @@
+/*
+** ranks.h - the ranks of one case at work on one device.
+**
+** Devices that compute run every rank in a thread of its own, joined by the
+** local communicator; a rank that fails ends the others. On dry a rank needs
+** no peer, so they run one after another.
+*/
+#ifndef BENCH_RANKS_H
+#define BENCH_RANKS_H
+
+#include <pthread.h>
+
+#include "bench/run.h"
+
+/* How long a rank waits in one exchange. */
+#define RANKS_DEADLINE_MS 300000
+
+/* Blocks of the traced attention kernel on H200. */
+enum { RANKS_Q_BLOCK = 128, RANKS_K_BLOCK = 64 };
+
+/* One wave of one rank. got's arrays are the step's and overwritten by its
+** next wave. */
+struct ranks_wave {
+    uint64_t first, end;        /* its events in the rank's trace */
+    int64_t ns;
+    struct step_result got;
+};
+
+struct ranks;
+
+struct ranks_one {
+    struct ranks *all;
+    int64_t rank;
+    struct dev *dev;
+    struct mem *mem;
+    struct step *step;
+    struct comm *comm;          /* NULL where none is needed */
+    struct ranks_wave *wave;    /* [waves] */
+    int64_t *sent;              /* [waves][layers][experts] pairs routed, on
+                                   devices that compute, with experts */
+    int64_t good;               /* waves that ran to their end */
+    pthread_t thread;
+    bool started;
+    int rc;
+    struct err e;
+};
+
+struct ranks {
+    /* set by the caller, borrowed */
+    const struct run_work *w;
+    const struct dev_ops *ops;
+    const struct routing *routing;      /* what dry is told */
+    const struct step_data *data;       /* what others are given */
+    const struct checkpoint *checkpoint;    /* base weights, or NULL */
+    int64_t waves;              /* at most the case's */
+    bool trace;                 /* keep events */
+    /* results */
+    struct ranks_one *one;      /* [cp] open until ranks_close */
+    int64_t good;               /* waves that every rank finished */
+};
+
+/* Runs the waves. On an error, which names its rank, the waves before it
+** can be read. ranks_close must follow in any case. */
+int ranks_run(struct ranks *r, struct err *e) MUST_CHECK;
+void ranks_close(struct ranks *r);
+
+/* ---- tokens (run_data.c) ------------------------------------------------ */
+
+/* What a case trains on: the ids of its packed row, from the case's file or
+** drawn from its seed, and for every labelled row its target. All rows are
+** labelled, or the first head_rows of each rank. A row's target is the next
+** token of its sequence; where there is none (a sequence's last row) or more
+** than one (a row at which a prefix forks) the row keeps its label, so that
+** sizes do not depend on the tree, with a weight of 0. The other labelled
+** rows weigh 1 / their number over all ranks. Free with run_data_free. */
+int run_data_make(const struct run_work *w, struct step_data *out,
+                  struct err *e) MUST_CHECK;
+void run_data_free(struct step_data *d);
+
+/* ---- beside the dry device (run_device.c) ------------------------------- */
+
+/* Runs the case on dry first. ERR_OOM, naming bytes, when a rank needs more
+** than device_bytes or all ranks more memory than the device has free. */
+int run_fits(struct run_work *w, struct err *e) MUST_CHECK;
+/* Runs the case on dry with the routing that r saw; ERR_WRONG when a rank's
+** events or peaks differ. */
+int run_same_as_dry(struct run_work *w, const struct ranks *r, struct err *e)
+    MUST_CHECK;
+/* The routing that r saw as a histogram; free with routing_free. */
+int run_routing_of(const struct ranks *r, struct routing *out, struct err *e)
+    MUST_CHECK;
+
+#endif
