@@ -9,8 +9,8 @@ extern const struct command cmd_run, cmd_report, cmd_list, cmd_explain,
 
 const struct command *const commands[] = {
     &cmd_run, &cmd_report, &cmd_list, &cmd_explain, &cmd_price, &cmd_plan,
-    &cmd_fit, &cmd_replay, &cmd_compare, &cmd_doctor, &cmd_help, &cmd_version,
-    NULL
+    &cmd_fit, &cmd_replay, &cmd_import, &cmd_compare, &cmd_doctor,
+    &cmd_help, &cmd_version, NULL
 };
 
 const struct command *command_find(const char *name)

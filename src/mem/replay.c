@@ -176,7 +176,7 @@ static int start(struct run *r)
 
     for (int64_t i = 0; i < r->start.n_segment && rc == ERR_OK; i++)
         rc = adopt(r, &r->start.segment[i], use, blocks);
-    r->out->peak = r->now;
+    r->out->initial = r->out->peak = r->now;
     r->out->assumed_sizes = (uint64_t)r->start.assumed;
     r->made_up = first_made_up(r);
     free(use);

@@ -23,6 +23,7 @@ struct replay_bytes {
 struct replay {
     int64_t device;
     uint64_t events;        /* of the trace, of all kinds */
+    struct replay_bytes initial;        /* before the first event */
     struct replay_bytes peak, final;
     struct replay_bytes recorded;       /* final, as the file has it */
     uint64_t address_mismatches;    /* blocks at another address */

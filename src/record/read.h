@@ -80,6 +80,11 @@ int record_read(const char *dir, struct record_set **out, struct err *e)
     MUST_CHECK;
 void record_set_free(struct record_set *s);     /* NULL is fine */
 
+/* The case of that name: CASE, SCENARIO/CASE or DEVICE/SCENARIO/CASE. No such
+** case, or several, are ERR_USAGE. */
+int record_find(const struct record_set *s, const char *name,
+                const struct record_found **out, struct err *e) MUST_CHECK;
+
 /* The row, or NULL. */
 const struct record_row *record_get(const struct record_found *c,
                                     int64_t wave, int64_t rank,

@@ -100,6 +100,7 @@ struct record_tensor {
 
 /* What one rank reached in one wave. */
 struct record_rank {
+    bool absent;            /* nothing is known of it: no rows (import) */
     struct mem_peak peak;
     /* -1 where unknown or without meaning: */
     int64_t received_max;   /* pairs received in the most-loaded layer */

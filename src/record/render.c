@@ -131,7 +131,9 @@ static int64_t most_loaded(const struct record_wave *w)
     int64_t i, best = 0;
 
     for (i = 1; i < w->n_rank; i++)
-        if (w->rank[i].peak.allocated > w->rank[best].peak.allocated) best = i;
+        if (!w->rank[i].absent && (w->rank[best].absent ||
+            w->rank[i].peak.allocated > w->rank[best].peak.allocated))
+            best = i;
     return best;
 }
 
@@ -145,6 +147,7 @@ static void put_peaks(struct rows *r)
         return;
     }
     for (i = 0; i < w->n_rank; i++) {
+        if (w->rank[i].absent) continue;
         put_terms(r, i, "peak", w->rank[i].peak.by, "total", w->status,
                   w->note);
         put_peak_row(r, i, &w->rank[i]);
@@ -304,7 +307,8 @@ static void put_wave(struct rows *r)
     int64_t i;
 
     put_peaks(r);
-    for (i = 0; i < r->w->n_rank; i++) put_kept(r, i, &r->w->rank[i]);
+    for (i = 0; i < r->w->n_rank; i++)
+        if (!r->w->rank[i].absent) put_kept(r, i, &r->w->rank[i]);
     put_estimates(r);
     put_varying(r);
 }

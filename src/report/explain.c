@@ -3,56 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/suggest.h"
 #include "report/render.h"
 #include "report/report.h"
 #include "report/view.h"
-
-static bool matches(const struct record_found *c, const char *name)
-{
-    size_t n = strlen(c->shape.scenario);
-
-    if (strcmp(c->shape.name, name) == 0) return true;
-    return strncmp(c->shape.scenario, name, n) == 0 && name[n] == '/' &&
-           strcmp(c->shape.name, name + n + 1) == 0;
-}
-
-static int not_found(const struct record_set *s, const char *name,
-                     struct err *e)
-{
-    const char **list = malloc((size_t)(s->n_case + 1) * sizeof *list);
-    const char *near;
-    int64_t i;
-
-    if (list == NULL) return err_nomem(e);
-    for (i = 0; i < s->n_case; i++) list[i] = s->kase[i].shape.name;
-    list[s->n_case] = NULL;
-    near = suggest(name, list);
-    free(list);
-    return near ? err_set(e, ERR_USAGE, "%s: no case '%s' (did you mean "
-                          "'%s'?)", s->dir, name, near)
-                : err_set(e, ERR_USAGE, "%s: no case '%s' (cases.csv lists "
-                          "them)", s->dir, name);
-}
-
-static int find_case(const struct record_set *s, const char *name,
-                     const struct record_found **out, struct err *e)
-{
-    int64_t i;
-
-    *out = NULL;
-    for (i = 0; i < s->n_case; i++) {
-        if (!matches(&s->kase[i], name)) continue;
-        if (*out != NULL)
-            return err_set(e, ERR_USAGE, "%s: case '%s' stands in %s (%s) "
-                           "and in %s (%s) (write SCENARIO/CASE)", s->dir,
-                           name, (*out)->shape.scenario,
-                           (*out)->shape.device, s->kase[i].shape.scenario,
-                           s->kase[i].shape.device);
-        *out = &s->kase[i];
-    }
-    return *out != NULL ? ERR_OK : not_found(s, name, e);
-}
 
 static void put_shape(struct doc *d, const struct record_found *c)
 {
@@ -192,7 +145,7 @@ int report_explain(const char *dir, const char *name, struct buf *text,
     struct doc d = {0};
     int rc = record_read(dir, &s, e);
 
-    if (rc == ERR_OK) rc = find_case(s, name, &c, e);
+    if (rc == ERR_OK) rc = record_find(s, name, &c, e);
     if (rc == ERR_OK) {
         put_case(&d, c);
         if (json != NULL) *json = render_json(&d);

@@ -99,12 +99,14 @@ static void put_accuracy(struct view *v)
     sec_words(v);
 }
 
-static void put_device(struct view *v, const char *title)
+static void put_device(struct view *v, const char *device, const char *title)
 {
     doc_heading(v->d, 1, "device", title);
-    doc_para(v->d, "Peaks are measured: the step computed on this device. "
-             "Error is (estimate - peak) / peak; UNDER marks an estimate "
-             "below the peak.");
+    doc_para(v->d, "%s Error is (estimate - peak) / peak; UNDER marks an "
+             "estimate below the peak.", strcmp(device, "import") == 0
+             ? "Peaks were measured elsewhere and imported (`peakproof "
+               "import`)."
+             : "Peaks are measured: the step computed on this device.");
     sec_cases(v);
 }
 
@@ -118,7 +120,7 @@ static int write_device(struct work *w, const char *device, const char *name,
 
     if (rc == ERR_OK && (title == NULL || v.n_case > 0)) {
         if (title == NULL) put_accuracy(&v);
-        else put_device(&v, title);
+        else put_device(&v, device, title);
         rc = save_doc(w, &d, name, e);
     }
     view_close(&v);
@@ -191,6 +193,9 @@ int report_write(const struct report_options *o, struct buf *written,
     if (rc == ERR_OK)
         rc = write_device(&w, "cuda", "device", "peakproof: the cuda device",
                           e);
+    if (rc == ERR_OK)
+        rc = write_device(&w, "import", "imported",
+                          "peakproof: imported peaks", e);
     if (rc == ERR_OK) rc = write_timing(&w, e);
     if (rc == ERR_OK) rc = write_plots(&w, no_gnuplot, e);
     record_set_free(w.set);

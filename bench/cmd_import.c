@@ -1,0 +1,129 @@
+/* cmd_import.c - "peakproof import": a user's own peaks beside a case */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "bench/command.h"
+#include "bench/import.h"
+
+static int check(const struct args *a, int64_t *rank, struct err *e)
+{
+    bool csv = args_has(a, "peaks");
+    int rc;
+
+    if (!args_has(a, "case"))
+        return err_set(e, ERR_USAGE, "import: needs --case NAME");
+    if (csv == (a->n_operand > 1))
+        return err_set(e, ERR_USAGE, "import: needs either snapshots or "
+                       "--peaks F.csv");
+    rc = args_int(a, "rank", 0, PRICE_MAX_RANKS - 1, rank, e);
+    if (rc == ERR_OK && csv && args_has(a, "rank"))
+        rc = err_set(e, ERR_USAGE, "import: --rank goes with snapshots (the "
+                     "CSV file has a column rank)");
+    return rc;
+}
+
+static int take(const struct args *a, struct import *m, int64_t rank,
+                struct err *e)
+{
+    int i, rc = ERR_OK;
+
+    if (args_has(a, "peaks")) return import_csv(m, args_text(a, "peaks"), e);
+    for (i = 1; i < a->n_operand && rc == ERR_OK; i++)
+        rc = import_snapshot(m, a->operand[i], rank + i - 1, e);
+    return rc;
+}
+
+/* One row a peak, as text or JSON. */
+static int put(const struct args *a, const struct import *m, struct err *e)
+{
+    json_t *list = json_array();
+    struct buf b = BUF_INIT;
+    int64_t i, r;
+
+    for (i = 0; i < m->found->waves; i++) {
+        for (r = 0; r < m->found->shape.cp; r++) {
+            const struct record_rank *k = &m->wave[i].rank[r];
+            if (k->absent) continue;
+            buf_printf(&b, "%s wave %" PRId64 " rank %" PRId64 ": %" PRIu64
+                       " bytes allocated\n", m->found->shape.name, i, r,
+                       k->peak.allocated);
+            json_array_append_new(list, json_pack(
+                "{s:I, s:I, s:I, s:I, s:I}", "wave", (json_int_t)i, "rank",
+                (json_int_t)r, "allocated_bytes",
+                (json_int_t)k->peak.allocated, "requested_bytes",
+                (json_int_t)k->peak.requested, "reserved_bytes",
+                (json_int_t)k->peak.reserved));
+        }
+    }
+    if (!a->json) {
+        json_decref(list);
+        return out_put(&b, e);
+    }
+    buf_free(&b);
+    return out_json(json_pack("{s:i, s:s, s:o}", "format", 1, "case",
+                              m->found->shape.name, "peaks", list), e);
+}
+
+static int run(const struct args *a, struct err *e)
+{
+    const struct record_found *found;
+    struct record_set *set = NULL;
+    struct import m = {0};
+    int64_t rank = 0;
+    int rc = check(a, &rank, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = record_read(a->operand[0], &set, e);
+    if (rc == ERR_OK)
+        rc = record_find(set, args_text(a, "case"), &found, e);
+    if (rc == ERR_OK)
+        rc = import_new(found, args_has(a, "peaks") ? args_text(a, "peaks")
+                                                    : a->operand[1], &m, e);
+    if (rc == ERR_OK) rc = take(a, &m, rank, e);
+    if (rc == ERR_OK) rc = import_write(&m, a->operand[0], e);
+    if (rc == ERR_OK) rc = put(a, &m, e);
+    import_free(&m);
+    record_set_free(set);
+    return rc;
+}
+
+static const struct command_option options[] = {
+    {"case", 0, "NAME", "the case that was measured: CASE, SCENARIO/CASE or "
+     "DEVICE/SCENARIO/CASE", NULL, false},
+    {"peaks", 0, "F.csv", "peaks from a CSV file with the columns rank, "
+     "allocated_bytes, requested_bytes, reserved_bytes and, where it is not "
+     "0, wave", NULL, false},
+    {"rank", 0, "N", "rank of the first snapshot (default: 0); the others "
+     "follow", NULL, false},
+    {NULL, 0, NULL, NULL, NULL, false}
+};
+
+static const char *const examples[] = {
+    "peakproof import out rank0.pickle rank1.pickle --case real-40",
+    "peakproof import out --peaks mine.csv --case pr-accuracy/real-40", NULL
+};
+
+const struct command cmd_import = {
+    .name = "import",
+    .synopsis = "DIR (SNAPSHOT... | --peaks F.csv) --case NAME [--rank N] "
+                "[--json]",
+    .about = "a user's own measured peaks into the records of a run",
+    .text = "Adds peaks that were measured elsewhere to the finished run in "
+            "DIR, as a case of device \"import\" with the same name, beside "
+            "the estimates that stand there; report then writes imported.md "
+            "and explain shows it.\n\n"
+            "A snapshot (torch.cuda.memory._dump_snapshot) must begin where "
+            "wave 0 begins: its peak is the highest allocated bytes less "
+            "those at its start. In a CSV file bytes are those of "
+            "torch.cuda.memory_stats() (allocated_bytes.all.peak, "
+            "requested_bytes.all.peak, less what was allocated when the wave "
+            "began; reserved_bytes.all.peak as it is). Nothing is known of "
+            "their categories: they are \"other\" and \"rounding\".",
+    .option = options,
+    .operand = "DIR",
+    .min_operands = 1,
+    .max_operands = -1,
+    .exits = {ERR_RUN, ERR_INPUT},
+    .examples = examples,
+    .run = run,
+};

@@ -1,0 +1,85 @@
+# Peaks that a user measured, beside the estimates of a run.
+
+$ peakproof run --out o --snapshot snap --only real-40 pr-accuracy.lua >table
+
++ mine.csv
+| rank,allocated_bytes,requested_bytes,reserved_bytes
+| 0,23300000000,23200000000,70000000000
+| 1,24040000000,24000000000,70000000000
+$ cp -r o p; peakproof import p --peaks mine.csv --case real-40
+> real-40 wave 0 rank 0: 23300000000 bytes allocated
+> real-40 wave 0 rank 1: 24040000000 bytes allocated
+$ grep '^import.*max,.*\(total\|raw\|admitted\),' p/records.csv
+> import,pr-accuracy,real-40,0,cold,max,peak,total,24040000000,ok,
+> import,pr-accuracy,real-40,0,cold,max,busiest-rank,raw,25831390943,ok,
+> import,pr-accuracy,real-40,0,cold,max,busiest-rank,admitted,28414530037,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank,raw,25818107903,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank,admitted,28399918693,ok,
+$ peakproof report p >files; grep -c imported.md files; grep '`real-40`' p/imported.md | tr -s ' '
+> 1
+> | `real-40` | cold | 96,794 | 24.040 | 1 | none | +7.5 % | +7.4 % | +18.1 % |
+$ peakproof explain p import/pr-accuracy/real-40 >text; peakproof explain p dry/pr-accuracy/real-40 >text
+$ peakproof explain p real-40
+! peakproof: p: case 'real-40' stands in dry/pr-accuracy and in import/pr-accuracy (write DEVICE/SCENARIO/CASE)
+= 2
+
+# Once, and nothing is lost by trying again.
+
+$ cp p/records.csv a; peakproof import p --peaks mine.csv --case dry/pr-accuracy/real-40; cmp a p/records.csv
+! peakproof: import: p: peaks of case 'real-40' are there already
+$ peakproof import p --peaks mine.csv --case import/pr-accuracy/real-40
+! peakproof: import: case 'real-40' is an imported one (name the run's own)
+= 2
+
+# Snapshots; one rank alone, too. Ours begin before the weights are there, so
+# their peak is that of the whole process.
+
+$ cp -r o q; peakproof import q snap/*.pickle --case real-40 --json >json; grep -c allocated_bytes json
+> 2
+$ cp -r o r; peakproof import r snap/pr-accuracy.real-40.rank1.pickle --case real-40 --rank 1
+> real-40 wave 0 rank 1: 60693573632 bytes allocated
+$ grep -c '^import' r/peaks.csv
+> 1
+$ peakproof import o snap/*.pickle --case real-40 --rank 1
+! peakproof: import: snap/pr-accuracy.real-40.rank1.pickle: rank 2, the case has 2 ranks
+= 2
+
+# What is wrong is told, and the run stays as it was.
+
+$ peakproof import o --case real-40
+! peakproof: import: needs either snapshots or --peaks F.csv
+= 2
+$ peakproof import o --peaks mine.csv
+! peakproof: import: needs --case NAME
+= 2
+$ peakproof import o --peaks mine.csv --case real-4
+! peakproof: o: no case 'real-4' (did you mean 'real-40'?)
+= 2
+$ peakproof import none --peaks mine.csv --case real-40
+!* peakproof: none*
+= 3
++ bad.csv
+| rank,allocated_bytes,requested_bytes,reserved_bytes
+| 0,1,2,3
+$ peakproof import o --peaks bad.csv --case real-40
+! peakproof: bad.csv:2: requested_bytes: '2' is not a whole number from 0 to 1
+= 3
++ bad.csv
+| rank,allocated_bytes,requested_bytes,reserved_bytes
+| 2,1,1,3
+$ peakproof import o --peaks bad.csv --case real-40
+! peakproof: bad.csv:2: rank: '2' is not a whole number from 0 to 1
+= 3
++ bad.csv
+| rank,allocated_bytes
+| 0,1
+$ peakproof import o --peaks bad.csv --case real-40
+! peakproof: bad.csv:1: no column 'requested_bytes' (it has rank,allocated_bytes)
+= 3
+$ echo no >bad.pickle; peakproof import o bad.pickle --case real-40
+!* peakproof: bad.pickle*
+= 3
+$ peakproof compare --check o p
+>...
+!* peakproof: o and p differ in 1 cases
+= 4
