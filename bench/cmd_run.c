@@ -115,7 +115,7 @@ static int check_jobs(const struct run *r, struct err *e)
     for (i = 0; i < r->n_job && rc == ERR_OK; i++) {
         const struct run_job *j = &r->job[i];
         const struct scenario_case *c = &j->scenario->kase[j->index];
-        rc = run_case_check(&r->x, c, e);
+        rc = run_case_check(c, e);
         if (rc != ERR_OK)
             err_wrap(e, "%s: case '%s'", j->scenario->path, c->name);
     }

@@ -106,18 +106,12 @@ static int check_histogram(const struct scenario_case *c,
                    m->experts);
 }
 
-int run_case_check(const struct run_context *x, const struct scenario_case *c,
-                   struct err *e)
+int run_case_check(const struct scenario_case *c, struct err *e)
 {
     struct param_list l;
     struct model m;
-    int rc;
+    int rc = model_load(c->model_path, c->layers, &m, e);
 
-    if (x->ops->computes && c->batch_kind == BATCH_LAYOUT)
-        return err_set(e, ERR_INPUT, "batch: a recorded layout holds sizes "
-                       "only, and device %s computes (use tokens, or "
-                       "--device dry)", x->device);
-    rc = model_load(c->model_path, c->layers, &m, e);
     if (rc != ERR_OK) return rc;
     rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
     if (rc == ERR_OK) param_list_free(&l);

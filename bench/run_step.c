@@ -209,7 +209,9 @@ static int run_real(struct run_work *w, struct err *e)
 {
     struct checkpoint *ckpt = NULL;
     struct step_data data = {NULL, NULL, NULL, NULL};
-    int rc = run_fits(w, e);
+    int rc = w->plan->exact ? run_fits(w, e)
+             : err_set(e, ERR_DEVICE, "a recorded layout has no tokens to "
+                       "compute on (use --device dry)");
 
     if (rc == ERR_OK && strcmp(w->c->weights, "random") != 0)
         rc = checkpoint_open(w->c->weights, &ckpt, e);

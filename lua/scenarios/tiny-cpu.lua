@@ -20,6 +20,7 @@ local function case(name, cp, ep, wave, cut)
     cp = cp,
     ep = ep,
     lora_rank = 4,
+    learning_rate = 0.01,
     waves = 2,
     batch = wave,
     plan = cut and {cut = cut},

@@ -12,8 +12,46 @@ $ cut -d , -f 1-5 cpu/losses.csv
 
 # One loss by every way to split the work, and the same bits again.
 
-$ awk -F, 'NR > 1 {d = $6 / 6.12366306 - 1; if (d * d > 1e-12) print}' cpu/losses.csv
+$ awk -F, 'NR > 1 {d = $6 / ($4 == 0 ? 6.13842141 : 5.27983964) - 1; if (d * d > 1e-12) print}' cpu/losses.csv
 $ peakproof run --device cpu --out again -j 2 --only 'ragged.cp*' tiny-cpu.lua >table; for f in records peaks cases losses; do cmp cpu/$f.csv again/$f.csv; done
+
+# Each rank took and freed on cpu what it takes and frees on dry, with the
+# routes that were seen; saved, they give dry the same peaks.
+
+$ grep -c '^same-as-dry,3,0,0,0,' cpu/checks.csv
+> 1
+$ peakproof run --device cpu --histograms --out h --only 'fork.cp2.ep2' tiny-cpu.lua >table; ls h/histograms; head -n 2 h/histograms/*.csv; wc -l <h/histograms/tiny-cpu.fork.cp2.ep2.csv
+> tiny-cpu.fork.cp2.ep2.csv
+> wave,layer,rank,expert,rows
+>* 0,0,0,0,*
+> 129
+
++ again.lua
+| return {
+|   name = "tiny-cpu",
+|   cases = {{
+|     name = "fork.cp2.ep2", model = "tiny", dtype = "f32", seed = 1, cp = 2,
+|     ep = 2, lora_rank = 4, waves = 2, learning_rate = 0.01,
+|     batch = batch.tree{parents = {-1, 0, 0, 1}, lengths = {70, 5, 133, 64}},
+|     routing = {histogram = "h/histograms/tiny-cpu.fork.cp2.ep2.csv"},
+|   }},
+| }
+$ peakproof run --out dry again.lua >table; cut -d , -f 2- h/peaks.csv >a; cut -d , -f 2- dry/peaks.csv | cmp - a
+$ peakproof run --device cpu --out o again.lua >table; cmp o/losses.csv h/losses.csv; cmp o/peaks.csv h/peaks.csv
+
+# An earlier run's histograms go with it; dry has no routes to keep.
+
+$ cp h/histograms/*.csv kept.csv; sed 's:h/.*csv:kept.csv:' again.lua >kept.lua; peakproof run --device cpu --out h kept.lua >table; ls h/histograms
+$ peakproof run --histograms again.lua
+! peakproof: run: --histograms: device dry has no router (use --device cpu)
+= 2
+
+# Estimators change neither losses nor peaks.
+
++ none.lua
+| estimator{name = "none", price = function() return {raw = 1} end}
+$ peakproof run --device cpu --estimator none.lua --out e kept.lua >table; cmp o/losses.csv e/losses.csv; cmp o/peaks.csv e/peaks.csv; grep -c ',none,' e/records.csv
+> 38
 
 # Where routing moves no rows between ranks, peaks are those of dry.
 
@@ -46,10 +84,21 @@ $ peakproof run --device cpu --out o --only real-40 pr-accuracy.lua >table
 | }
 $ peakproof run --device cpu --out o tiny.lua >table
 $ peakproof run --device cpu --out o tiny.lua -- key=device_bytes value=150M >table
-!* peakproof: t/a: rank *: out of device memory: *
+!* peakproof: t/a: by the dry device: rank *: out of device memory: * requests * B; *the dry device has 150000000 B
 = 6
 $ sed -n 's/.*,\(oom\|ok\),.*/\1/p' o/cases.csv
 > oom
+
+# What no machine holds is refused before any of it is touched.
+
++ huge.lua
+| return {cases = {{name = "a", model = "Qwen3.6-35B-A3B", cp = 64,
+|                   batch = batch.lengths{6400}}}}
+$ peakproof run --device cpu --out o huge.lua >table
+!* peakproof: huge/a: device cpu: 64 ranks need * bytes, up to * each, and * are free (use fewer layers or tokens, or --device dry)
+= 6
+$ grep -c ',oom,' o/cases.csv
+> 1
 $ peakproof run --device cpu --out o tiny.lua -- key=weights value=none
 !* peakproof: tiny.lua:*: case 'a': weights: no file or folder 'none'*
 = 3
@@ -62,11 +111,11 @@ $ mkdir empty; peakproof run --device cpu --out o tiny.lua -- key=weights value=
 $ printf '%050d' 7 >bytes.txt; peakproof run --device cpu --out b tiny.lua -- key=tokens value=bytes.txt >table
 $ yes 48 | head -n 49 >same.ids; echo 55 >>same.ids; peakproof run --device cpu --out i tiny.lua -- key=tokens value=same.ids >table; cmp b/losses.csv i/losses.csv
 $ printf 'short' >short.txt; peakproof run --device cpu --out o tiny.lua -- key=tokens value=short.txt >table
-!* peakproof: t/a: short.txt: holds 5 tokens, the batch has 50
+!* peakproof: t/a: short.txt: holds 5 tokens, the batch takes 50 (use a longer file or a smaller batch)
 = 3
 $ yes 48000 | head -n 50 >big.ids; peakproof run --device cpu --out o tiny.lua -- key=tokens value=big.ids >table
-!* peakproof: t/a: big.ids: token 0: 48000 is not below the vocabulary of *
+!* peakproof: t/a: big.ids: token 0, near line 1, is '48000', not a number from 0 to 255 (vocab_size)
 = 3
 $ yes x | head -n 50 >bad.ids; peakproof run --device cpu --out o tiny.lua -- key=tokens value=bad.ids >table
-!* peakproof: t/a: bad.ids: token 0: 'x' is not a token id
+!* peakproof: t/a: bad.ids: token 0, near line 1, is 'x', not a number from 0 to 255 (vocab_size)
 = 3

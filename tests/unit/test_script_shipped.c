@@ -46,7 +46,7 @@ static void test_all(void **state)
         {"fallbacks", 5, 5}, {"full-stack", 400, 400}, {"pr-accuracy", 3, 6},
         {"pr-accuracy-ep1", 3, 6}, {"random", 4, 8}, {"real-waves", 12, 24},
         {"routing", 36, 36}, {"template", 1, 2}, {"tiny-cpu", 21, 42},
-        {"tiny-train", 2, 80},
+        {"tiny-train", 2, 40},
     };
 
     (void)state;
