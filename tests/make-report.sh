@@ -1,7 +1,8 @@
 #!/bin/sh
 # usage: make-report.sh BUILD RECORDS REPORTS
-# Runs the accuracy scenarios on the dry device into RECORDS, writes the
-# report there, and copies what is worth keeping to REPORTS.
+# Runs the accuracy scenarios on the dry device into RECORDS, and small models
+# that compute on the cpu device into RECORDS-cpu, writes the reports there,
+# and copies what is worth keeping to REPORTS.
 set -e
 program=$1/peakproof records=$2 reports=$3
 scenarios='pr-accuracy pr-accuracy-ep1 routing random real-waves full-stack
@@ -17,5 +18,13 @@ mkdir -p "$reports"
 cp "$records"/*.md "$records"/*.gp "$records"/*.dat "$reports"
 for picture in "$records"/*.svg; do
     [ ! -e "$picture" ] || cp "$picture" "$reports"
+done
+
+"$program" run --device cpu -j 2 --out "$records-cpu" \
+    lua/scenarios/tiny-cpu.lua lua/scenarios/tiny-train.lua \
+    >"$records-cpu.txt"
+"$program" report "$records-cpu" >/dev/null
+for f in cpu.md losses.gp losses.dat losses.svg; do
+    [ ! -e "$records-cpu/$f" ] || cp "$records-cpu/$f" "$reports"
 done
 echo "report: $reports/accuracy.md, from the records in $records"

@@ -178,6 +178,19 @@ int parse_time(const struct csv_table *t, int64_t row, void *out,
     return c.rc;
 }
 
+int parse_loss(const struct csv_table *t, int64_t row, void *out,
+               struct err *e)
+{
+    struct cells c = cells_of(t, row, e);
+    struct record_loss *x = out;
+
+    c.at = 3;
+    x->wave = whole(&c, 0);
+    x->cold = cold(&c);
+    if (c.rc == ERR_OK) c.rc = csv_double(t, row, c.at, &x->loss, e);
+    return c.rc;
+}
+
 /* Seeds use all 64 bits. */
 static uint64_t seed(struct cells *c)
 {

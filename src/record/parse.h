@@ -15,6 +15,8 @@ int parse_item(const struct csv_table *t, int64_t row, void *out,
                struct err *e) MUST_CHECK;       /* struct record_item */
 int parse_time(const struct csv_table *t, int64_t row, void *out,
                struct err *e) MUST_CHECK;       /* struct record_time */
+int parse_loss(const struct csv_table *t, int64_t row, void *out,
+               struct err *e) MUST_CHECK;       /* struct record_loss */
 int parse_check(const struct csv_table *t, int64_t row,
                 struct record_check *out, struct err *e) MUST_CHECK;
 

@@ -134,6 +134,7 @@ static const struct kind kinds[] = {
     KIND(RECORD_INVENTORY, struct record_item, parse_item, item, item,
          n_item),
     KIND(RECORD_TIMINGS, struct record_time, parse_time, time, time, n_time),
+    KIND(RECORD_LOSSES, struct record_loss, parse_loss, loss, loss, n_loss),
 };
 
 static int place_rows(struct record_set *s, const struct kind *k,
@@ -259,6 +260,7 @@ void record_set_free(struct record_set *s)
     free(s->peak);
     free(s->item);
     free(s->time);
+    free(s->loss);
     free(s->lists);
     free(s);
 }

@@ -48,6 +48,12 @@ struct record_time {
     const char *what;
 };
 
+struct record_loss {
+    int64_t wave;
+    bool cold;
+    double loss;
+};
+
 /* One committed case: its parameters (shape.wave and tensor are empty) and
 ** its rows in the arrays of the set. */
 struct record_found {
@@ -57,6 +63,7 @@ struct record_found {
     const struct record_peak *peak;     int64_t n_peak;
     const struct record_item *item;     int64_t n_item;
     const struct record_time *time;     int64_t n_time;
+    const struct record_loss *loss;     int64_t n_loss;
 };
 
 struct record_set {
@@ -73,6 +80,7 @@ struct record_set {
     struct record_peak *peak;
     struct record_item *item;
     struct record_time *time;
+    struct record_loss *loss;
     int64_t *lists;                     /* the cases' rows by rank */
 };
 

@@ -15,6 +15,9 @@ struct plot { const char *name; struct buf dat, gp; };
 bool plot_errors(const struct view *v, struct plot *out);
 bool plot_tokens(const struct view *v, struct plot *out);
 bool plot_composition(const struct view *v, struct plot *out);
+bool plot_losses(const struct view *v, struct plot *out);
+/* Whether plot_losses has anything to show. */
+bool plot_has_losses(const struct view *v);
 void plot_free(struct plot *p);
 
 /* The head of every script: fonts, grid, the two terminals (the picture is

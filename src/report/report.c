@@ -107,6 +107,9 @@ static void put_device(struct view *v, const char *device, const char *title)
              ? "Peaks were measured elsewhere and imported (`peakproof "
                "import`)."
              : "Peaks are measured: the step computed on this device.");
+    sec_losses(v);
+    sec_same_as_dry(v);
+    sec_rank_peaks(v);
     sec_cases(v);
 }
 
@@ -151,30 +154,45 @@ static int save_plot(struct work *w, const struct plot *p, struct err *e)
     return rc == ERR_OK ? save(w, p->name, "gp", &p->gp, e) : rc;
 }
 
+/* The pictures, and whose cases they show. */
+static const struct plot_kind {
+    const char *device;
+    bool (*make)(const struct view *v, struct plot *out);
+} plots[] = {
+    {"dry", plot_errors}, {"dry", plot_tokens}, {"dry", plot_composition},
+    {"cpu", plot_losses}
+};
+
+/* Adds its name to names when there is anything to show. */
+static int write_plot(struct work *w, const struct plot_kind *kind,
+                      const char **names, int *n, struct err *e)
+{
+    struct view v = {.set = w->set, .published = &w->published};
+    struct plot p = {NULL, BUF_INIT, BUF_INIT};
+    int rc = view_open(&v, kind->device, e);
+
+    if (rc == ERR_OK && kind->make(&v, &p)) {
+        rc = save_plot(w, &p, e);
+        names[(*n)++] = p.name;
+    }
+    plot_free(&p);
+    view_close(&v);
+    return rc;
+}
+
 static int write_plots(struct work *w, bool *no_gnuplot, struct err *e)
 {
-    static bool (*const make[])(const struct view *, struct plot *) = {
-        plot_errors, plot_tokens, plot_composition
-    };
-    const char *names[sizeof make / sizeof *make];
-    struct view v = {.set = w->set, .published = &w->published};
+    const char *names[sizeof plots / sizeof *plots];
     size_t i;
-    int n = 0, k, rc = view_open(&v, "dry", e);
+    int n = 0, k, rc = ERR_OK;
 
-    for (i = 0; rc == ERR_OK && i < sizeof make / sizeof *make; i++) {
-        struct plot p = {NULL, BUF_INIT, BUF_INIT};
-        if (make[i](&v, &p)) {
-            rc = save_plot(w, &p, e);
-            names[n++] = p.name;
-        }
-        plot_free(&p);
-    }
+    for (i = 0; rc == ERR_OK && i < sizeof plots / sizeof *plots; i++)
+        rc = write_plot(w, &plots[i], names, &n, e);
     if (rc == ERR_OK && w->o->pictures && n > 0)
         rc = plot_run(w->o->dir, names, n, no_gnuplot, e);
     for (k = 0; rc == ERR_OK && w->o->pictures && !*no_gnuplot && k < n; k++)
         buf_printf(w->written, "%s/%s.svg\n%s/%s.png\n", w->o->dir, names[k],
                    w->o->dir, names[k]);
-    view_close(&v);
     return rc;
 }
 

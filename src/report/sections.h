@@ -36,6 +36,10 @@ void sec_inventory(struct view *v);
 /* sec_cases.c: every case; what each number is. */
 void sec_cases(struct view *v);
 void sec_words(struct view *v);
+/* sec_device.c: what a device that computes reached. */
+void sec_losses(struct view *v);
+void sec_rank_peaks(struct view *v);
+void sec_same_as_dry(struct view *v);
 /* sec_timing.c: what takes how long (timing.md). */
 void sec_timing(struct view *v);
 

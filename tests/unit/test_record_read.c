@@ -25,6 +25,8 @@ static char *write_run(bool finished)
                      ERR_OK);
     fixture_case(&f, "s", "one", 1000000);
     f.kase.published_after_cold = 18.2;
+    f.wave[1].has_loss = true;
+    f.wave[1].loss = 0.1;
     assert_int_equal(record_case(r, &f.kase, &e), ERR_OK);
     fixture_case(&f, "s", "two, quoted", 2000000);
     f.rank[0][0].peak.tag.layer = -1;
@@ -68,6 +70,10 @@ static void test_round_trip(void **state)
     assert_int_equal(c->attention_rows[1], 44314);
     assert_int_equal(c->gdn_rows[0], 48194);
     assert_int_equal(s->kase[1].shape.gdn_rows[1], 48600);
+    assert_int_equal(s->kase[0].n_loss, 1);
+    assert_int_equal(s->kase[0].loss[0].wave, 1);
+    assert_true(!s->kase[0].loss[0].cold && s->kase[0].loss[0].loss == 0.1);
+    assert_int_equal(s->kase[1].n_loss, 0);
     assert_true(c->published_after_cold == 18.2);
     assert_true(isnan(c->published_before_cold));
     for (i = 0; i < CAT_COUNT; i++) {

@@ -89,7 +89,9 @@ static void test_small(void **state)
                      0);
     fixture_case(&f, "mine", "first", 1000000);
     f.kase.device = "cpu";
-    f.wave[0].has_loss = true;
+    f.wave[0].has_loss = f.wave[1].has_loss = true;
+    f.wave[0].loss = 2.5;
+    f.wave[1].loss = 1.25;
     assert_int_equal(fixture_add(r, &f, &e), 0);
     fixture_case(&f, "mine", "first", 1000000);
     f.kase.n_tensor = 0;
