@@ -32,6 +32,7 @@ for f in accuracy.md errors.dat errors.gp tokens.dat tokens.gp \
         "reports/$f" "$scratch/reports/$f"
 done
 # Losses differ from machine to machine; what stands where does not.
+# shellcheck disable=SC2016  # the backquotes are sed's
 parts() { sed -n '/^#/p; s/^\(| `[^`]*`\).*/\1/p' "$1"; }
 parts reports/cpu.md >"$scratch/parts"
 parts "$scratch/reports/cpu.md" >"$scratch/parts.got"

@@ -53,8 +53,8 @@ int executor_new(struct step *s);       /* fills s->exec; s->rc and *s->e */
 void executor_free(struct executor *x);
 
 /* Attention of q on k and v, all of this rank's rows [own, heads * d],
-** rotated; v may be strided. Returns the merged output [own, q_heads * d] in the
-** activation type. save: records are kept for the backward. */
+** rotated; v may be strided. Returns the merged output [own, q_heads * d] in
+** the activation type. save: records are kept for the backward. */
 struct tensor executor_forward(struct step *s, struct mat q, struct mat k,
                                struct mat v, bool save);
 /* Gradients of q, k, v in the activation type from that of the output; the
