@@ -250,7 +250,7 @@ static int host(const struct rendezvous *r, const void *data, size_t n,
     return rc;
 }
 
-/* ---- the others ------------------------------------------------------------- */
+/* ---- the others --------------------------------------------------------- */
 
 static int dial(const struct rendezvous *r, int *last_errno)
 {
