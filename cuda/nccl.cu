@@ -244,17 +244,18 @@ struct head *new_head(struct nccl *n, enum kind k, const char *what)
     return h;
 }
 
+int finish_device(const struct nccl *n, struct dev *d, struct err *e)
+{
+    CU_TRY(cudaSetDevice(n->gpu));
+    return d != nullptr ? d->ops->sync(d, e) : ERR_OK;
+}
+
 /* What the device was asked so far is done, and this rank has come. */
 int begin(struct nccl *n, struct dev *d, const char *what, struct err *e)
 {
-    int rc = ERR_OK;
-
     if (n->failed) return already(n, what, e);
     n->alarm->ops->came(n->alarm, n->comm.rank, ++n->turn);
-    if (cudaSetDevice(n->gpu) != cudaSuccess)
-        rc = err_set(e, ERR_RUN, "cuda: GPU %d is gone", n->gpu);
-    if (rc == ERR_OK && d != nullptr) rc = d->ops->sync(d, e);
-    return rc == ERR_OK ? rc : broken(n, what, e);
+    return finish_device(n, d, e) == ERR_OK ? ERR_OK : broken(n, what, e);
 }
 
 int closed_by(struct nccl *n, int r, const char *what, struct err *e)
@@ -539,7 +540,10 @@ int say_goodbye(struct nccl *n, struct err *e)
     if (rc != ERR_OK) return rc;
     for (int r = 0; r < n->comm.size; r++)
         all = all && n->host[r].kind == CLOSE;
-    if (!all) return err_set(e, ERR_RUN, "other ranks go on");
+    if (!all) {
+        fail(n, "closed");      /* the others know by now */
+        return ERR_OK;
+    }
     NC_TRY(ncclCommFinalize(n->link));
     ncclCommDestroy(n->link);
     n->link = nullptr;
@@ -552,7 +556,7 @@ void nccl_close(struct comm *c)
     struct err e;
 
     if (!n->failed && n->link != nullptr && say_goodbye(n, &e) != ERR_OK)
-        fail(n, "closed");
+        broken(n, "close", &e);
     cudaSetDevice(n->gpu);
     if (n->parts != nullptr) cudaFree(n->parts);
     if (n->heads != nullptr) cudaFree(n->heads);

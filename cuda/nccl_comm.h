@@ -14,9 +14,11 @@ extern "C" {
 #include "dev/module.h"
 }
 
+extern "C" {
 int nccl_version();         /* 0: without NCCL */
 int nccl_new_id(unsigned char id[NCCL_ID_BYTES], struct err *e);
 int nccl_comm_new(const struct nccl_options *o, struct comm **out,
                   struct err *e);
+}
 
 #endif

@@ -28,15 +28,7 @@ struct dim3 {
         : x(a), y(b), z(c) {}
 };
 
-enum emu_order { EMU_FORWARD, EMU_REVERSE, EMU_SHUFFLED };
-
-/* For all launches of this thread; seed matters for EMU_SHUFFLED. */
-void emu_set_order(enum emu_order order, uint64_t seed);
-
-/* The n-th API call from now on (1-based) fails; 0: none. Returns how many
-** calls were made since the last emu_fail_at. Per process. */
-long emu_fail_at(long n);
-bool emu_api_fails(void);
+#include "control.h"
 
 struct emu_place { dim3 thread, block, block_dim, grid_dim; };
 const emu_place *emu_here(void);

@@ -136,8 +136,7 @@ bool push_gather(comm_state *s, gather *g)
         r.came++;
         g->came = true;
     }
-    if (w->someone_left) return false;
-    if (r.came == w->size && !g->copied) {
+    if (r.came == w->size && !g->copied && !w->someone_left) {
         for (size_t i = 0; i < r.from.size(); i++)
             memmove(static_cast<char *>(g->to) + i * g->bytes, r.from[i],
                     g->bytes);

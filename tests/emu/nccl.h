@@ -16,6 +16,7 @@
 #define EMU_NCCL_H
 
 #include "cuda_runtime.h"
+#include "nccl_control.h"
 
 #define NCCL_UNIQUE_ID_BYTES 128
 struct ncclUniqueId { char internal[NCCL_UNIQUE_ID_BYTES]; };
@@ -48,11 +49,5 @@ ncclResult_t ncclRecv(void *p, size_t n, ncclDataType_t t, int peer,
                       ncclComm_t c, cudaStream_t s);
 ncclResult_t ncclAllGather(const void *send, void *recv, size_t n,
                            ncclDataType_t t, ncclComm_t c, cudaStream_t s);
-
-/* Ranks whose peer aborts get ncclRemoteError as their state, as over a
-** network; otherwise (the default) they stay pending, as within a host. */
-void emu_nccl_remote_errors(bool on);
-/* Communicators that were made and neither destroyed nor aborted. */
-int emu_nccl_open();
 
 #endif
