@@ -177,10 +177,11 @@ NVCC         = $(firstword $(if $(CUDA_HOME),$(wildcard \
                    $(wildcard /usr/local/cuda/bin/nvcc \
                               $(CUDA_WHEELS)/nvidia/cu*/bin/nvcc))
 CUDA_ROOT    = $(patsubst %/bin/nvcc,%,$(NVCC))
-NCCL_H       = $(firstword $(wildcard $(NCCL_HOME)/include/nccl.h \
-                   $(CUDA_ROOT)/include/nccl.h /usr/include/nccl.h \
-                   /usr/local/include/nccl.h \
-                   $(CUDA_WHEELS)/nvidia/nccl/include/nccl.h))
+NCCL_H       = $(firstword $(if $(NCCL_HOME),$(wildcard \
+                   $(NCCL_HOME)/include/nccl.h)) $(wildcard \
+                   $(CUDA_ROOT)/include/nccl.h \
+                   $(CUDA_ROOT)/../nccl/include/nccl.h \
+                   /usr/include/nccl.h /usr/local/include/nccl.h))
 NCCL_ROOT    = $(patsubst %/include/nccl.h,%,$(NCCL_H))
 comma       := ,
 # Code for each architecture, and PTX of the last for those to come.

@@ -17,6 +17,8 @@ struct finding {
     char text[512];     /* what was found, or what is missing and the remedy */
 };
 
+enum { MAX_FINDINGS = 24 };
+
 static bool on_path(const char *program)
 {
     const char *path = getenv("PATH");
@@ -64,6 +66,95 @@ static void find_device(const char *name, struct finding *f)
              f->ok ? device_about(name) : e.text);
 }
 
+/* ---- the CUDA module ---------------------------------------------------- */
+
+/* 13000 is 13.0; 0 is none. */
+static void put_version(char out[32], int v, int major)
+{
+    if (v == 0)
+        snprintf(out, 32, "none");
+    else
+        snprintf(out, 32, "%d.%d", v / major, v % major / (major / 100));
+}
+
+static void find_libraries(const struct cuda_module *m, struct finding *f)
+{
+    struct cuda_versions v;
+    char driver[32], runtime[32], cublas[32];
+    struct err e;
+
+    f->what = "libs";
+    f->ok = m->versions(&v, &e) == ERR_OK;
+    if (!f->ok) {
+        snprintf(f->text, sizeof f->text, "%.500s", e.text);
+        return;
+    }
+    put_version(driver, v.driver, 1000);
+    put_version(runtime, v.runtime, 1000);
+    put_version(cublas, v.cublas, 10000);
+    snprintf(f->text, sizeof f->text, "driver for CUDA %s%s, runtime %s, "
+             "cuBLAS %s", driver, v.driver == 0 ? " (install NVIDIA's driver)"
+             : "", runtime, cublas);
+    f->ok = v.driver != 0;
+}
+
+static void find_nccl(const struct cuda_module *m, struct finding *f)
+{
+    struct cuda_versions v = {0, 0, 0, 0};
+    struct err e;
+
+    f->what = "nccl";
+    f->ok = m->versions(&v, &e) == ERR_OK && v.nccl != 0;
+    if (f->ok)
+        snprintf(f->text, sizeof f->text, "%d.%d.%d", v.nccl / 10000,
+                 v.nccl / 100 % 100, v.nccl % 100);
+    else
+        snprintf(f->text, sizeof f->text, "not in the module: ranks share "
+                 "one GPU (install NCCL, then make cuda)");
+}
+
+static void find_gpu(const struct cuda_module *m, int gpu, int n,
+                     struct finding *f)
+{
+    struct cuda_info g;
+    struct err e;
+    int i, used;
+
+    f->what = "gpu";
+    f->ok = m->info(gpu, &g, &e) == ERR_OK;
+    if (!f->ok) {
+        snprintf(f->text, sizeof f->text, "%d: %.500s", gpu, e.text);
+        return;
+    }
+    used = snprintf(f->text, sizeof f->text, "%d: %.200s, %d.%d, %.1f of "
+                    "%.1f GB free, at %s", gpu, g.name, g.major, g.minor,
+                    (double)g.free_bytes / 1e9, (double)g.total_bytes / 1e9,
+                    g.bus);
+    if (n > 1)
+        used += snprintf(f->text + used, sizeof f->text - (size_t)used,
+                         ", direct access to:");
+    for (i = 0; n > 1 && i < n && i < CUDA_INFO_PEERS; i++)
+        if (g.peer[i])
+            used += snprintf(f->text + used, sizeof f->text - (size_t)used,
+                             " %d", i);
+}
+
+/* Libraries and GPUs, where the module loads; n is the findings so far. */
+static int find_cuda(struct finding f[MAX_FINDINGS], int n)
+{
+    const struct cuda_module *m;
+    struct err e;
+    int gpus, i;
+
+    if (device_module(&m, &e) != ERR_OK) return n;
+    find_libraries(m, &f[n++]);
+    find_nccl(m, &f[n++]);
+    if (m->count(&gpus, &e) != ERR_OK) return n;
+    for (i = 0; i < gpus && n < MAX_FINDINGS; i++)
+        find_gpu(m, i, gpus, &f[n++]);
+    return n;
+}
+
 static int print_json(const struct finding *f, int n, struct err *e)
 {
     json_t *v = json_object(), *list = json_array();
@@ -81,7 +172,7 @@ static int print_json(const struct finding *f, int n, struct err *e)
 
 static int run(const struct args *a, struct err *e)
 {
-    struct finding f[8];
+    struct finding f[MAX_FINDINGS];
     struct buf b = BUF_INIT;
     int n = 0, i, rc;
 
@@ -89,6 +180,7 @@ static int run(const struct args *a, struct err *e)
     find_gnuplot(&f[n++]);
     for (i = 0; device_names[i] != NULL; i++)
         find_device(device_names[i], &f[n++]);
+    n = find_cuda(f, n);
     if (a->json) {
         rc = print_json(f, n, e);
     } else {
@@ -110,8 +202,9 @@ const struct command cmd_doctor = {
     .name = "doctor",
     .synopsis = "[--json]",
     .about = "what works on this machine, what is missing, what to do about it",
-    .text = "Looks for the data folder, gnuplot and each device. A device "
-            "that is not there is no failure; a missing data folder is.",
+    .text = "Looks for the data folder, gnuplot and each device, and where "
+            "the CUDA module loads for its libraries and GPUs. A device that "
+            "is not there is no failure; a missing data folder is.",
     .operand = "nothing",
     .exits = {ERR_RUN},
     .examples = examples,

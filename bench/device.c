@@ -1,9 +1,33 @@
 /* device.c - see device.h */
 #include "bench/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *const device_names[] = {"dry", "cpu", "cuda", NULL};
+
+int device_module(const struct cuda_module **out, struct err *e)
+{
+    static const struct cuda_module *loaded;
+    int rc = ERR_OK;
+
+    if (loaded == NULL)
+        rc = module_open(getenv("PEAKPROOF_MODULE_PATH"), PEAKPROOF_PREFIX,
+                         PEAKPROOF_VERSION, &loaded, e);
+    if (rc == ERR_OK) *out = loaded;
+    return rc;
+}
+
+static int find_cuda(const struct dev_ops **out, struct err *e)
+{
+    const struct cuda_module *m;
+    int n, rc = device_module(&m, e);
+
+    if (rc == ERR_OK) rc = m->count(&n, e);
+    if (rc != ERR_OK) return err_wrap(e, "device cuda");
+    *out = m->ops;
+    return ERR_OK;
+}
 
 int device_find(const char *name, const struct dev_ops **out, struct err *e)
 {
@@ -15,8 +39,7 @@ int device_find(const char *name, const struct dev_ops **out, struct err *e)
         *out = &dev_cpu;
         return ERR_OK;
     }
-    return err_set(e, ERR_DEVICE, "device %s: not in this build (use --device "
-                   "dry)", name);
+    return find_cuda(out, e);
 }
 
 const char *device_about(const char *name)
