@@ -12,22 +12,7 @@
 #include "safetensors.h"
 #include "step_world.h"
 
-/* Two layers of each family; value heads are twice the key heads. */
-static const char flat[] =
-    "{\"model_type\":\"qwen3_5_moe\",\"tie_word_embeddings\":false,"
-    "\"text_config\":{\"model_type\":\"qwen3_5_moe_text\","
-    "\"hidden_size\":16,\"num_hidden_layers\":2,"
-    "\"full_attention_interval\":2,\"attn_output_gate\":true,"
-    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":8,"
-    "\"partial_rotary_factor\":0.25,\"rope_parameters\":"
-    "{\"rope_theta\":10000000,\"partial_rotary_factor\":0.25},"
-    "\"linear_num_key_heads\":2,\"linear_num_value_heads\":4,"
-    "\"linear_key_head_dim\":4,\"linear_value_head_dim\":8,"
-    "\"linear_conv_kernel_dim\":4,\"num_experts\":4,"
-    "\"num_experts_per_tok\":2,\"moe_intermediate_size\":8,"
-    "\"shared_expert_intermediate_size\":8,\"vocab_size\":32,"
-    "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-06,"
-    "\"hidden_act\":\"silu\",\"tie_word_embeddings\":false}}";
+/* world_small as qwen3_next; value heads are twice the key heads. */
 static const char fused[] =
     "{\"model_type\":\"qwen3_next\",\"hidden_size\":16,"
     "\"num_hidden_layers\":2,\"full_attention_interval\":2,"
@@ -307,7 +292,7 @@ static void round_trip(const char *json)
 static void test_flat(void **state)
 {
     (void)state;
-    round_trip(flat);
+    round_trip(world_small);
 }
 
 static void test_fused(void **state)
@@ -336,7 +321,7 @@ static void test_refused(void **state)
     size_t i;
 
     (void)state;
-    world_new(&w, flat, parent, tokens, 1);
+    world_new(&w, world_small, parent, tokens, 1);
     plan_of(&w, 1, &one);
     world_need(load(&w, &one, 0, NULL, &all, &e), &e);
     for (i = 0; i < sizeof bad / sizeof bad[0]; i++) {
