@@ -147,10 +147,16 @@ unit: $(UNIT)
 lint:
 	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/lint.sh
 
-# Builds once more with ASan and UBSan; tests/run.sh runs all and counts.
+# What TSan looks at: all that runs ranks as threads, in waves it can follow.
+RACES := comm_local dev_threads step_oom step_threads
+
+# Builds once more with ASan and UBSan, and those with TSan; tests/run.sh runs
+# all and counts.
 test: all unit-programs
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-san \
 	    SAN=address,undefined all unit-programs
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SAN=thread \
+	    $(RACES:%=$(BUILD)-tsan/unit/test_%)
 	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/run.sh $(BUILD)
 
 bench: all $(BENCH)
@@ -280,7 +286,7 @@ install: all
 	cp -R lua/. published $(DESTDIR)$(PREFIX)/share/peakproof
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-san $(BUILD)-fuzz out
+	rm -rf $(BUILD) $(BUILD)-san $(BUILD)-tsan $(BUILD)-fuzz out
 
 help:
 	@echo 'make deps      install the Debian packages that are missing'

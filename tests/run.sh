@@ -1,6 +1,7 @@
 #!/bin/sh
-# usage: run.sh BUILD    (what "make test" runs, once BUILD and BUILD-san,
-#                         the same with ASan and UBSan, are built)
+# usage: run.sh BUILD    (what "make test" runs, once BUILD, BUILD-san, the same
+#                         with ASan and UBSan, and BUILD-tsan, those tests
+#                         that run threads with TSan, are built)
 # Runs every part of the tests. A part prints what failed and, last, a line
 # "N passed, N failed"; a part that does not counts as one failure. The last
 # line of all is the sum.
@@ -35,6 +36,7 @@ part() {
 part 'lint' sh tests/lint.sh
 part 'unit' sh tests/run-unit.sh "$build"
 part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
+part 'unit, threads' sh tests/run-unit.sh "$build-tsan"
 part 'fuzz corpus, sanitized' sh tests/run-corpus.sh "$build-san"
 part 'command line' sh tests/run-cli.sh "$build"
 part 'command line, sanitized' sh tests/run-cli.sh "$build-san"
