@@ -10,6 +10,7 @@
 #include "base/progress.h"
 #include "bench/command.h"
 #include "bench/device.h"
+#include "bench/group.h"
 #include "bench/run_folder.h"
 
 static volatile sig_atomic_t interrupt;
@@ -49,6 +50,53 @@ struct run {
 
 /* ---- what to run -------------------------------------------------------- */
 
+static const char *environment(const char *name, void *ctx)
+{
+    (void)ctx;
+    return getenv(name);
+}
+
+/* What a rank that is a process leaves out: its records are rank 0's. */
+static int check_processes(const struct run *r, struct err *e)
+{
+    static const char *const no[] = {"resume", "snapshot"};
+
+    for (int i = 0; i < 2; i++)
+        if (args_has(r->args, no[i]))
+            return err_set(e, ERR_USAGE, "run: --%s needs all ranks in one "
+                           "process (%s is set: start it without a "
+                           "launcher)", no[i], r->x.launch.from);
+    if (!r->x.has_nccl)
+        return err_set(e, ERR_DEVICE, "run: the CUDA module has no NCCL, "
+                       "which several processes need (install NCCL, then "
+                       "make cuda)");
+    return ERR_OK;
+}
+
+/* The GPUs that are there, and the processes that a launcher started. */
+static int use_gpus(struct run *r, struct err *e)
+{
+    struct run_context *x = &r->x;
+    struct cuda_versions v;
+    int rc;
+
+    if (r->workers > 1)
+        return err_set(e, ERR_USAGE, "run: -j: cases on device cuda run one "
+                       "at a time");
+    rc = device_module(&x->module, e);
+    if (rc == ERR_OK) rc = x->module->count(&x->gpus, e);
+    if (rc == ERR_OK) rc = x->module->versions(&v, e);
+    if (rc == ERR_OK) rc = launch_read(environment, NULL, &x->launch, e);
+    if (rc != ERR_OK) return rc;
+    x->has_nccl = v.nccl != 0;
+    x->gpu = x->launch.local_rank % x->gpus;
+    if (x->launch.size == 1) return ERR_OK;
+    rc = check_processes(r, e);
+    if (rc == ERR_OK)
+        rc = processes_meet(&x->launch, x->module, &x->line, e);
+    return rc;
+}
+
 static int read_options(struct run *r, struct err *e)
 {
     const struct args *a = r->args;
@@ -67,6 +115,8 @@ static int read_options(struct run *r, struct err *e)
     if (rc == ERR_OK) rc = args_double(a, "misses", 0, 1e6, &miss, e);
     r->x.miss_percent = miss;
     if (rc == ERR_OK) rc = device_find(r->x.device, &r->x.ops, e);
+    if (rc == ERR_OK && strcmp(r->x.device, "cuda") == 0)
+        rc = use_gpus(r, e);
     if (rc == ERR_OK && r->x.histograms && !r->x.ops->computes)
         rc = err_set(e, ERR_USAGE, "run: --histograms: device %s has no "
                      "router (use --device cpu)", r->x.device);
@@ -268,6 +318,7 @@ static int on_result(void *ctx, int64_t i, const struct case_result *c,
 
     progress_clear(&r->progress);
     judge(r, j, c);
+    if (r->record == NULL) return ERR_OK;   /* rank 0 writes */
     if (c->rows.file[RECORD_CASES].len == 0)
         rc = err_set(e, c->code, "%s/%s: %.900s", j->scenario->name,
                      j->scenario->kase[j->index].name, c->message);
@@ -350,9 +401,22 @@ static int run_all(struct run *r, struct err *e)
     return r->first_code;
 }
 
+/* A rank that is a process and not rank 0: it computes, and says nothing but
+** what went wrong. */
+static int run_beside(struct run *r, struct err *e)
+{
+    int rc = run_jobs(&r->x, r->job, r->n_job, 1, on_result, r, e);
+
+    if (rc != ERR_OK) return rc;
+    e->text[0] = '\0';
+    return r->first_code;
+}
+
 static void run_free(struct run *r)
 {
     int i;
+
+    line_close(r->x.line);
 
     for (i = 0; i < r->x.n_extra; i++)
         scenario_estimator_free(r->x.extra[i]);
@@ -369,9 +433,10 @@ static int run(const struct args *a, struct err *e)
 
     catch_interrupt();
     if (rc == ERR_OK) rc = load(&r, e);
-    if (rc == ERR_OK)
+    if (rc == ERR_OK && r.x.launch.rank == 0)
         rc = run_folder_open(r.dir, a, r.x.device, &r.set, &r.record, e);
-    if (rc == ERR_OK) rc = run_all(&r, e);
+    if (rc == ERR_OK)
+        rc = r.x.launch.rank == 0 ? run_all(&r, e) : run_beside(&r, e);
     run_free(&r);
     return rc;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "bench/ranks.h"
+#include "bench/group.h"
 
 static enum dtype dtype_of(const char *name)
 {
@@ -35,14 +35,15 @@ static int rank_open(struct ranks_one *o, struct err *e)
     const struct ranks *r = o->all;
     const struct run_work *w = r->w;
     struct dev_options options = {
-        .rank = (int)o->rank, .act = dtype_of(w->c->dtype),
+        .rank = (int)o->rank, .gpu = o->gpu, .act = dtype_of(w->c->dtype),
         .limit_bytes = w->c->device_bytes
     };
     struct mem_config memory = {.trace = r->trace};
     struct step_config step = config_of(o);
     int rc = r->ops->open(&options, &o->dev, e);
 
-    if (rc == ERR_OK) rc = mem_new(&memory, o->dev->source, &o->mem, e);
+    if (rc == ERR_OK) rc = group_join(o, e);
+    if (rc == ERR_OK) rc = mem_new(&memory, driver_watch(o), &o->mem, e);
     if (rc == ERR_OK)
         rc = step_new(&step, o->dev, o->mem, o->comm, &o->step, e);
     return rc;
@@ -82,9 +83,11 @@ static void rank_run(struct ranks_one *o, int64_t limit)
         if (o->rc != ERR_OK) break;
     }
     o->good = i;
-    if (o->rc == ERR_OK) return;
-    if (o->comm != NULL) o->comm->ops->abort(o->comm, e->text);
-    err_wrap(e, "rank %d", (int)o->rank);
+    if (o->rc != ERR_OK) {
+        group_tell(o, e->text);
+        err_wrap(e, "rank %d", (int)o->rank);
+    }
+    group_leave(o);
 }
 
 static void *rank_thread(void *arg)
@@ -102,24 +105,22 @@ static int ranks_open(struct ranks *r, struct err *e)
     const struct run_work *w = r->w;
     int64_t cp = w->plan->cp, i;
     int64_t cells = r->waves * w->model.layers * w->model.experts;
-    struct comm *comm[PLAN_MAX_RANKS] = {NULL};
     int rc = ERR_OK;
 
     r->one = calloc((size_t)cp, sizeof *r->one);
     if (r->one == NULL) return err_nomem(e);
-    if (r->ops->computes && cp > 1)
-        rc = comm_local((int)cp, RANKS_DEADLINE_MS, comm, e);
     for (i = 0; i < cp; i++) {
         struct ranks_one *o = &r->one[i];
         o->all = r;
         o->rank = i;
-        o->comm = comm[i];
         o->wave = calloc((size_t)r->waves, sizeof *o->wave);
         if (o->wave == NULL) rc = err_nomem(e);
         if (!r->ops->computes || cells == 0) continue;
         o->sent = calloc((size_t)cells, sizeof *o->sent);
         if (o->sent == NULL) rc = err_nomem(e);
     }
+    if (rc == ERR_OK) rc = group_make(r, e);
+    if (rc == ERR_OK) driver_before(r);
     return rc;
 }
 
@@ -129,10 +130,11 @@ static void run_together(struct ranks *r)
 
     for (i = 0; i < r->w->plan->cp; i++) {
         struct ranks_one *o = &r->one[i];
+        if (!group_is_here(r, i)) continue;
         o->started = pthread_create(&o->thread, NULL, rank_thread, o) == 0;
         if (o->started) continue;
         o->rc = err_set(&o->e, ERR_RUN, "rank %d: no thread", (int)i);
-        o->comm->ops->abort(o->comm, "no thread");
+        group_tell(o, "no thread");
     }
     for (i = 0; i < r->w->plan->cp; i++)
         if (r->one[i].started) pthread_join(r->one[i].thread, NULL);
@@ -178,6 +180,11 @@ int ranks_run(struct ranks *r, struct err *e)
         run_together(r);
     else
         run_in_turn(r);
+    if (r->ops->computes) {
+        driver_after(r);
+        rc = processes_exchange(r, e);
+        if (rc != ERR_OK) return rc;
+    }
     r->good = r->waves;
     for (i = 0; i < r->w->plan->cp; i++)
         r->good = num_min(r->good, r->one[i].good);
@@ -202,4 +209,5 @@ void ranks_close(struct ranks *r)
     }
     free(r->one);
     r->one = NULL;
+    group_free(r);
 }

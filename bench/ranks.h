@@ -1,9 +1,10 @@
 /*
 ** ranks.h - the ranks of one case at work on one device.
 **
-** Devices that compute run every rank in a thread of its own, joined by the
-** local communicator; a rank that fails ends the others. On dry a rank needs
-** no peer, so they run one after another.
+** Devices that compute run every rank in a thread of its own, or this
+** process's rank alone where a launcher started one for each (group.h); a
+** rank that fails ends the others. On dry a rank needs no peer, so they run
+** one after another.
 */
 #ifndef BENCH_RANKS_H
 #define BENCH_RANKS_H
@@ -11,6 +12,7 @@
 #include <pthread.h>
 
 #include "bench/run.h"
+#include "comm/alarm.h"
 
 /* How long a rank waits in one exchange. */
 #define RANKS_DEADLINE_MS 300000
@@ -28,6 +30,9 @@ struct ranks_wave {
 
 struct ranks;
 
+/* Used bytes of the rank's GPU as its driver counts; 0: not known. */
+struct ranks_driver { uint64_t before, highest, after; };
+
 struct ranks_one {
     struct ranks *all;
     int64_t rank;
@@ -35,6 +40,8 @@ struct ranks_one {
     struct mem *mem;
     struct step *step;
     struct comm *comm;          /* NULL where none is needed */
+    int gpu;                    /* cuda: the one it takes */
+    struct ranks_driver driver;
     struct ranks_wave *wave;    /* [waves] */
     int64_t *sent;              /* [waves][layers][experts] pairs routed, on
                                    devices that compute, with experts */
@@ -43,6 +50,14 @@ struct ranks_one {
     bool started;
     int rc;
     struct err e;
+};
+
+/* How NCCL's ranks find each other (group.h). */
+struct ranks_group {
+    bool nccl;
+    unsigned char id[NCCL_ID_BYTES];
+    struct alarm *alarm;        /* borrowed; owned is ours, or NULL */
+    struct alarm *owned;
 };
 
 struct ranks {
@@ -54,6 +69,7 @@ struct ranks {
     const struct checkpoint *checkpoint;    /* base weights, or NULL */
     int64_t waves;              /* at most the case's */
     bool trace;                 /* keep events */
+    struct ranks_group group;
     /* results */
     struct ranks_one *one;      /* [cp] open until ranks_close */
     int64_t good;               /* waves that every rank finished */

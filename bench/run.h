@@ -7,6 +7,7 @@
 **   ranks.c       its ranks at work, each a thread where it computes
 **   run_data.c    tokens and targets for devices that compute
 **   run_device.c  such a device held beside dry
+**   group.c       communicators and GPUs; driver.c, processes.c beside it
 **   run_show.c    the result as a table and as JSON, tolerances
 **   miss.c        miss reports
 **   run_pack.c    the result as bytes for a pipe
@@ -21,7 +22,10 @@
 
 #include <signal.h>
 
+#include "comm/launch.h"
+#include "comm/rendezvous.h"
 #include "dev/dev.h"
+#include "dev/module.h"
 #include "plan/cache.h"
 #include "plan/plan.h"
 #include "price/price.h"
@@ -40,6 +44,13 @@ struct run_context {
     bool histograms;                /* of the routes of computed waves */
     int name_width;                 /* of the longest "scenario/case" */
     const volatile sig_atomic_t *interrupt;     /* not 0: stop */
+    /* on cuda alone: */
+    const struct cuda_module *module;
+    int gpus;                       /* that this process sees */
+    int gpu;                        /* of a rank that is a process */
+    bool has_nccl;
+    struct launch launch;           /* what a launcher says of us */
+    struct line *line;              /* to the other processes, or NULL */
     struct scenario_estimators **extra;         /* [n_extra] --estimator */
     int n_extra;
 };
@@ -103,6 +114,7 @@ int case_result_unpack(const char *data, size_t len, struct case_result *out,
 /* ---- parts of a case, shared by the files above ------------------------- */
 
 #define RUN_MAX_VARIANTS 8
+#define DRIVER_ROWS 5               /* of device.csv, a rank */
 #define RUN_WAVE_TIMINGS 4          /* beside one a rank */
 
 struct run_wave {
@@ -137,6 +149,9 @@ struct run_work {
     int64_t n_tensor;
     struct buf *snapshot;           /* [cp], or NULL */
     struct buf histogram;           /* routes as CSV, where wanted */
+    struct record_device *driver;   /* [n_driver] the GPUs' memory */
+    int64_t n_driver;
+    char *peer_op;                  /* names of operators of other processes */
 };
 
 /* Facts of the case, cold as the wave says; free with price_facts_free. */

@@ -147,6 +147,8 @@ static void work_free(struct run_work *w)
     free(w->snapshot);
     buf_free(&w->histogram);
     free(w->tensor);
+    free(w->driver);
+    free(w->peer_op);
     plan_cache_free(w->cache);
     plan_free(&w->recorded);
     model_free(&w->model);
@@ -203,6 +205,8 @@ static void describe_wave(const struct run_work *w, int64_t i,
         .rank = v->rank, .n_rank = v->measured ? w->c->cp : 0,
         .estimate = v->estimate, .n_estimate = v->n_estimate,
         .variant = v->variant, .n_variant = v->n_variant,
+        .driver = i == 0 ? w->driver : NULL,
+        .n_driver = i == 0 ? w->n_driver : 0,
         .timing = v->timing, .n_timing = v->n_timing,
         .has_loss = v->has_loss, .loss = v->loss
     };

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "bench/ranks.h"
+#include "bench/group.h"
 
 /* ---- does it fit? ------------------------------------------------------- */
 
@@ -22,7 +22,7 @@ static int64_t taken(const struct ranks_one *o, int64_t waves)
 /* What the device has free; INT64_MAX where it cannot tell. */
 static int free_bytes(const struct run_work *w, int64_t *out, struct err *e)
 {
-    struct dev_options o = {.act = DT_F32};
+    struct dev_options o = {.act = DT_F32, .gpu = w->x->gpu};
     uint64_t unused, total;
     struct dev *d;
     int rc;
@@ -37,7 +37,7 @@ static int free_bytes(const struct run_work *w, int64_t *out, struct err *e)
     return rc;
 }
 
-/* Ranks share one device's memory. */
+/* Ranks share one device's memory, or have a GPU each. */
 static int fits_together(const struct run_work *w, const struct ranks *r,
                          struct err *e)
 {
@@ -48,6 +48,7 @@ static int fits_together(const struct run_work *w, const struct ranks *r,
         need = num_sadd(need, taken(&r->one[i], r->waves));
         most = num_max(most, taken(&r->one[i], r->waves));
     }
+    if (!group_shares_gpu(w)) need = most;
     if (rc != ERR_OK || need <= free) return rc;
     return err_set(e, ERR_OOM, "device %s: %" PRId64 " ranks need %" PRId64
                    " bytes, up to %" PRId64 " each, and %" PRId64 " are free "
@@ -156,7 +157,7 @@ int run_same_as_dry(struct run_work *w, const struct ranks *r, struct err *e)
 
     if (rc == ERR_OK) rc = ranks_run(&dry, e);
     for (i = 0; rc == ERR_OK && i < w->plan->cp; i++)
-        rc = same_rank(&r->one[i], &dry.one[i], e);
+        if (group_is_here(r, i)) rc = same_rank(&r->one[i], &dry.one[i], e);
     ranks_close(&dry);
     routing_free(&seen);
     return rc;

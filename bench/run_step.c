@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/ranks.h"
+#include "bench/group.h"
 #include "mem/snapshot.h"
 
 /* The last layer of a kind, -1 when the model has none. */
@@ -86,6 +86,14 @@ static void note_status(struct run_wave *v, enum record_status s,
     snprintf(v->note, sizeof v->note, "%.255s", text);
 }
 
+static const struct ranks_one *first_here(const struct ranks *r)
+{
+    int64_t i = 0;
+
+    while (!group_is_here(r, i)) i++;
+    return &r->one[i];
+}
+
 /* The waves that every rank finished. */
 static int note_waves(struct run_work *w, const struct ranks *r,
                       struct err *e)
@@ -96,12 +104,12 @@ static int note_waves(struct run_work *w, const struct ranks *r,
     for (i = 0; i < r->good; i++) {
         struct run_wave *v = &w->wave[i];
         for (k = 0; k < w->plan->cp && rc == ERR_OK; k++)
-            rc = note_wave(w, &r->one[k], i, e);
+            if (group_is_here(r, k)) rc = note_wave(w, &r->one[k], i, e);
         if (rc != ERR_OK) return rc;
         v->measured = true;
         note_status(v, STATUS_OK, "");
         v->has_loss = r->ops->computes;
-        v->loss = r->one[0].wave[i].got.loss;
+        v->loss = first_here(r)->wave[i].got.loss;
         if (isfinite(v->loss)) continue;
         rc = err_set(e, ERR_WRONG, "wave %" PRId64 ": the loss is not a "
                      "finite number (is learning_rate too high?)", i);
@@ -146,6 +154,7 @@ static int note_ranks(struct run_work *w, const struct ranks *r, int rc,
 
     if (rc != ERR_OK) note_failure(w, r->good, rc, e);
     noted = note_waves(w, r, &late);
+    if (noted == ERR_OK) noted = driver_note(w, r, &late);
     if (noted == ERR_OK) noted = take_snapshots(w, r, &late);
     if (rc != ERR_OK || noted == ERR_OK) return rc;
     *e = late;
@@ -199,6 +208,7 @@ static int run_computing(struct run_work *w, const struct step_data *data,
     rc = note_ranks(w, &r, rc, e);
     if (rc == ERR_OK) rc = put_histogram(w, &r, e);
     if (rc == ERR_OK) rc = run_same_as_dry(w, &r, e);
+    rc = processes_gather(w, &r, rc, e);
     if (rc == ERR_WRONG && w->wave[r.good - 1].status == STATUS_OK)
         note_status(&w->wave[r.good - 1], STATUS_WRONG, e->text);
     ranks_close(&r);
@@ -216,6 +226,7 @@ static int run_real(struct run_work *w, struct err *e)
     if (rc == ERR_OK && strcmp(w->c->weights, "random") != 0)
         rc = checkpoint_open(w->c->weights, &ckpt, e);
     if (rc == ERR_OK) rc = run_data_make(w, &data, e);
+    rc = processes_agree(w->x, rc, e);
     if (rc != ERR_OK) note_failure(w, 0, rc, e);
     if (rc == ERR_OK) rc = run_computing(w, &data, ckpt, e);
     run_data_free(&data);

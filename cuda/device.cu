@@ -145,6 +145,18 @@ static int cu_download(struct dev *d, void *dst, const void *src, size_t n,
     return ERR_OK;
 }
 
+static int cu_copy(struct dev *d, void *dst, const void *src, size_t n,
+                   struct err *e)
+{
+    struct cu *c = cu_of(d);
+
+    if (n == 0) return ERR_OK;
+    CU_TRY(cudaMemcpyAsync(dst, src, n, cudaMemcpyDeviceToDevice,
+                           c->stream));
+    CU_TRY(cudaStreamSynchronize(c->stream));
+    return ERR_OK;
+}
+
 static int cu_sync(struct dev *d, struct err *e)
 {
     CU_TRY(cudaStreamSynchronize(cu_of(d)->stream));
@@ -264,5 +276,5 @@ static int cu_workspace(struct dev *d, void *p, size_t n, struct err *e)
 
 const struct dev_ops cu_ops = {
     "cuda", true, cu_open, cu_close, cu_upload, cu_download, cu_sync,
-    cu_memory, cu_workspace,
+    cu_memory, cu_workspace, cu_copy,
 };

@@ -160,12 +160,14 @@ static int put_data(struct line *l, int i, const void *data, size_t n,
     return gone(l, i, e);
 }
 
-/* The next data of connection i; failures before it are noted. */
-static int get_frame(struct line *l, int i, struct frame *f, struct err *e)
+/* The next data of connection i; failures before it are noted, and end the
+** wait unless data comes all the same. */
+static int get_frame(struct line *l, int i, bool always, struct frame *f,
+                     struct err *e)
 {
     int64_t end = wire_now_ms() + l->deadline_ms;
 
-    while (l->fd[i] >= 0) {
+    while (l->fd[i] >= 0 && (always || !l->raised)) {
         if (!wire_ready(l->fd[i], end))
             return err_set(e, ERR_RUN, "rank %d sent nothing within %lld ms",
                            who(l, i), (long long)l->deadline_ms);
@@ -181,7 +183,17 @@ static int get_frame(struct line *l, int i, struct frame *f, struct err *e)
     return gone(l, i, e);
 }
 
-int line_share(struct line *l, void *data, size_t n, struct err *e)
+void line_calm(struct line *l)
+{
+    int gone = 0;
+
+    for (int i = 0; i < peers(l); i++)
+        gone += l->fd[i] < 0 && who(l, i) != l->rank;
+    if (gone == 0) l->raised = false;
+}
+
+int line_share(struct line *l, void *data, size_t n, bool always,
+               struct err *e)
 {
     struct frame f;
     int rc = ERR_OK;
@@ -191,7 +203,7 @@ int line_share(struct line *l, void *data, size_t n, struct err *e)
             rc = put_data(l, i, data, n, e);
         return rc;
     }
-    rc = get_frame(l, 0, &f, e);
+    rc = get_frame(l, 0, always, &f, e);
     if (rc != ERR_OK) return rc;
     if (f.n != n)
         return err_set(e, ERR_RUN, "rank 0 shares %llu bytes, rank %d expects "
@@ -205,7 +217,7 @@ int line_share(struct line *l, void *data, size_t n, struct err *e)
 static int collect_one(struct line *l, int i, struct buf *out, struct err *e)
 {
     struct frame f;
-    int rc = get_frame(l, i, &f, e);
+    int rc = get_frame(l, i, true, &f, e);
     char *room;
 
     if (rc != ERR_OK) return rc;

@@ -44,6 +44,8 @@ int move_pull(struct dev *d, void *dst, const void *src, int64_t bytes,
               struct err *e)
 {
     if (!d->ops->computes || bytes == 0 || dst == src) return ERR_OK;
+    if (d->ops->copy != NULL)
+        return d->ops->copy(d, dst, src, (size_t)bytes, e);
     if (!on_host(d)) return pull_staged(d, dst, src, bytes, e);
     memmove(dst, src, (size_t)bytes);
     return ERR_OK;

@@ -3,8 +3,9 @@
 ** to comm).
 **
 ** Ranks share an address space, so the receiver pulls: on the cpu device with
-** memcpy, on a device that computes elsewhere through host memory with the
-** device's own download and upload, on one that computes nothing not at all.
+** memcpy, on a device that computes elsewhere with its own copy, or without
+** one through host memory by download and upload, on one that computes
+** nothing not at all.
 */
 #ifndef COMM_MOVE_H
 #define COMM_MOVE_H

@@ -38,9 +38,9 @@ int rendezvous(const struct rendezvous *r, struct line **out, struct err *e)
     MUST_CHECK;
 
 /* On rank 0 data goes out, on the others it comes in (n bytes, the same n
-** everywhere). */
-int line_share(struct line *l, void *data, size_t n, struct err *e)
-    MUST_CHECK;
+** everywhere). An alarm ends the wait, unless data comes always. */
+int line_share(struct line *l, void *data, size_t n, bool always,
+               struct err *e) MUST_CHECK;
 /* Every rank's bytes to all[size] of rank 0 (in the others all is not used;
 ** empty bufs, which the caller frees). Also after an alarm: a rank that failed
 ** says so in its bytes. */
@@ -48,6 +48,9 @@ int line_collect(struct line *l, const void *mine, size_t n, struct buf *all,
                  struct err *e) MUST_CHECK;
 /* The line as an alarm; it lives as long as the line. */
 struct alarm *line_alarm(struct line *l);
+/* After a line_collect and a line_share by all ranks a failure has been told
+** to all and is forgotten, unless a rank has ended. */
+void line_calm(struct line *l);
 /* An ended line is an alarm to the others unless they have all been through
 ** the same last line_collect. NULL is fine. */
 void line_close(struct line *l);

@@ -42,6 +42,10 @@ struct dev_ops {
     /* A GEMM workspace of n bytes that the step took from the allocator and
     ** keeps while the device is used; (optional). */
     int (*workspace)(struct dev *d, void *p, size_t n, struct err *e);
+    /* Copies within the device, also out of the memory of another rank of
+    ** this process that shares it; returns when done; (optional). */
+    int (*copy)(struct dev *d, void *dst, const void *src, size_t n,
+                struct err *e);
 };
 
 /* Devices embed this as their first member. */

@@ -135,7 +135,7 @@ static int act_share(struct world *w, int rank, struct line *l,
         int rc, r;
 
         memset(id, rank == 0 ? 'a' + turn : 0, sizeof id);
-        rc = line_share(l, id, sizeof id, e);
+        rc = line_share(l, id, sizeof id, false, e);
         if (rc != ERR_OK) return rc;
         if (id[0] != 'a' + turn || id[127] != 'a' + turn)
             return err_set(e, ERR_WRONG, "another id came");
