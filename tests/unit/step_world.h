@@ -64,6 +64,7 @@ struct run {
     int64_t waves;
     double learning_rate;
     bool forced;            /* routes are replayed, not chosen */
+    bool trace;             /* allocators keep their events */
 };
 
 struct outcome {
@@ -194,7 +195,7 @@ struct session {
 static void *rank_open(void *arg)
 {
     struct world_rank *r = arg;
-    struct mem_config mc = {0};
+    struct mem_config mc = {.trace = r->all->run.trace};
     struct dev_options o = {.act = r->all->run.act, .rank = (int)r->c.rank};
 
     world_need(dev_cpu.open(&o, &r->dev, &r->e), &r->e);
