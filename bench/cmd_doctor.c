@@ -123,7 +123,7 @@ static void find_gpu(const struct cuda_module *m, int gpu, int n,
     f->what = "gpu";
     f->ok = m->info(gpu, &g, &e) == ERR_OK;
     if (!f->ok) {
-        snprintf(f->text, sizeof f->text, "%d: %.500s", gpu, e.text);
+        snprintf(f->text, sizeof f->text, "%d: %.490s", gpu, e.text);
         return;
     }
     used = snprintf(f->text, sizeof f->text, "%d: %.200s, %d.%d, %.1f of "
