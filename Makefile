@@ -113,8 +113,10 @@ $(BUILD)/libscript.a: $(BUILD)/gen/prelude.o
 UNIT  := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
 BENCH := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
 FUZZ  := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
-below  = $(patsubst %,$(BUILD)/lib%.a,\
-             $(shell echo ' $(MODULES) ' | sed -n 's/.* \($(1) .*\)/\1/p'))
+# tests/unit/test_bench_subject.c links the program, its main left out.
+below  = $(if $(filter bench,$(1)),$(filter-out %/main.o,$(MAIN)) $(LIB_ALL),\
+             $(patsubst %,$(BUILD)/lib%.a,$(shell echo ' $(MODULES) ' | \
+                 sed -n 's/.* \($(1) .*\)/\1/p')))
 module = $(word 2,$(subst _, ,$(1)))
 
 .SECONDARY:     # objects of tests are kept
