@@ -12,7 +12,7 @@ $ cut -d , -f 1-5 cpu/losses.csv
 
 # One loss by every way to split the work, and the same bits again.
 
-$ awk -F, 'NR > 1 {d = $6 / ($4 == 0 ? 6.13842141 : 5.27983964) - 1; if (d * d > 1e-12) print}' cpu/losses.csv
+$ awk -F, 'NR > 1 {d = $6 / ($4 == 0 ? 6.13842141 : 5.27983964) - 1; if (d * d > ($4 == 0 ? 1e-12 : 1e-6)) print}' cpu/losses.csv
 $ peakproof run --device cpu --out again -j 2 --only 'ragged.cp*' tiny-cpu.lua >table; for f in records peaks cases losses; do cmp cpu/$f.csv again/$f.csv; done
 
 # Each rank took and freed on cpu what it takes and frees on dry, with the
