@@ -209,11 +209,11 @@ cuda_lib     = $(firstword $(foreach d,$(CUDA_LIBDIRS),\
 CUDA_LINK    = $(call cuda_lib,cublas) \
                $(if $(NCCL_H),$(or $(call cuda_lib,nccl),-lnccl)) \
                $(foreach d,$(CUDA_LIBDIRS),-Xlinker -rpath=$(abspath $(d)))
-CUDA_OBJS   := $(patsubst cuda/%.cu,$(BUILD)/cuda/%.o,$(wildcard cuda/*.cu))
+CUDA_OBJS   := $(patsubst cuda/%.cu,$(BUILD)/nvcc/%.o,$(wildcard cuda/*.cu))
 
 .PHONY: cuda deps-cuda
 cuda: $(MODULE)
-$(MODULE): $(CUDA_OBJS) $(BUILD)/cuda/err.o
+$(MODULE): $(CUDA_OBJS) $(BUILD)/nvcc/err.o
 	$(call say,LINK,$@)
 	$(Q)$(NVCC) -shared -cudart static -o $@.new $^ $(CUDA_LINK) \
 	    -Xlinker -z,defs
@@ -221,17 +221,17 @@ $(MODULE): $(CUDA_OBJS) $(BUILD)/cuda/err.o
 	@echo "cuda: $@ for sm_$(CUDA_ARCH)," \
 	    "$(if $(NCCL_H),with NCCL,without NCCL: no nccl.h was found)"
 
-$(BUILD)/cuda/%.o: cuda/%.cu $(BUILD)/cuda.flags
+$(BUILD)/nvcc/%.o: cuda/%.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
 
-$(BUILD)/cuda/module.o: $(BUILD)/version
-$(BUILD)/cuda/module.o: private NVCC_FLAGS += \
+$(BUILD)/nvcc/module.o: $(BUILD)/version
+$(BUILD)/nvcc/module.o: private NVCC_FLAGS += \
     -DPEAKPROOF_VERSION='"$(VERSION)"'
 
 # What the module needs of the program's code, position-independent.
-$(BUILD)/cuda/err.o: src/base/err.c $(BUILD)/flags
+$(BUILD)/nvcc/err.o: src/base/err.c $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -c -o $@ $<
