@@ -230,6 +230,31 @@ $(BUILD)/nvcc/module.o: $(BUILD)/version
 $(BUILD)/nvcc/module.o: private NVCC_FLAGS += \
     -DPEAKPROOF_VERSION='"$(VERSION)"'
 
+# Times of kernels beside the GPU's own rates; tests/device/run.sh runs it.
+.PHONY: cuda-bench
+cuda-bench: $(BUILD)/bench-device
+$(BUILD)/bench-device: tests/device/bench_device.cu $(CUDA_OBJS) \
+                       $(BUILD)/nvcc/err.o
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -cudart static -o $@ $^ $(CUDA_LINK)
+
+# What tests/device/run.sh runs beside the program: the tests of the emulated
+# threads against the real module (tests/device/native.cu).
+.PHONY: device-tests
+NATIVE := $(patsubst %,$(BUILD)/device/test_cuda_%,attention delta moe plain)
+device-tests: $(BUILD)/bench-device $(NATIVE)
+$(BUILD)/device/%: $(BUILD)/tests/cuda/%.o $(BUILD)/nvcc/native.o $(MODULE) \
+                   $(BUILD)/libstep.a $(BUILD)/libdev.a $(BUILD)/libbase.a
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(NVCC) -cudart static -o $@ $^ -Xlinker --wrap=malloc \
+	    -Xlinker --wrap=calloc -Xlinker --wrap=realloc -Xlinker --wrap=free \
+	    -Xlinker -rpath='$$ORIGIN/..' $(LIBS) -lcmocka
+$(BUILD)/nvcc/native.o: tests/device/native.cu $(BUILD)/cuda.flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
+
 # What the module needs of the program's code, position-independent.
 $(BUILD)/nvcc/err.o: src/base/err.c $(BUILD)/flags
 	@mkdir -p $(@D)

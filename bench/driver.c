@@ -38,6 +38,7 @@ void driver_before(struct ranks *r)
         struct ranks_one *o = &r->one[i];
         if (!group_is_here(r, i) || m->info(o->gpu, &g, &e) != ERR_OK)
             continue;
+        o->driver.known = true;
         o->driver.before = g.total_bytes - g.free_bytes;
         o->driver.highest = o->driver.before;
     }
@@ -129,7 +130,7 @@ int driver_note(struct run_work *w, const struct ranks *r, struct err *e)
         const struct ranks_one *o = &r->one[i];
         int64_t highest = (int64_t)highest_on_gpu(r, o->gpu);
 
-        if (!group_is_here(r, i) || o->driver.before == 0) continue;
+        if (!group_is_here(r, i) || !o->driver.known) continue;
         put(w, i, "driver_before", (int64_t)o->driver.before);
         put(w, i, "driver_highest", highest);
         put(w, i, "driver_after", (int64_t)o->driver.after);

@@ -30,8 +30,8 @@ struct ranks_wave {
 
 struct ranks;
 
-/* Used bytes of the rank's GPU as its driver counts; 0: not known. */
-struct ranks_driver { uint64_t before, highest, after; };
+/* Used bytes of the rank's GPU as its driver counts. */
+struct ranks_driver { bool known; uint64_t before, highest, after; };
 
 struct ranks_one {
     struct ranks *all;
