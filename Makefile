@@ -134,6 +134,22 @@ $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_ALL)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
 
+# A module that stands in for CUDA's, with the cpu device inside; objects of
+# its own, since it is a shared library. tests/run-processes.sh loads it.
+FAKE_SRC := tests/cuda/fake_module.c $(wildcard src/base/*.c) \
+            $(wildcard src/dev/cpu/*.c)
+FAKE_OBJ := $(FAKE_SRC:%.c=$(BUILD)/fake/%.o)
+$(BUILD)/fake/peakproof-cuda.so: $(FAKE_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/fake/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -c -o $@ $<
+$(BUILD)/fake/tests/cuda/fake_module.o: $(BUILD)/version
+$(BUILD)/fake/tests/cuda/fake_module.o: private CFLAGS += \
+    -DPEAKPROOF_VERSION='"$(VERSION)"'
+
 # A fuzz target is linked with libFuzzer, or with a main that replays files.
 FUZZ_MAIN = $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/fuzz/replay.o)
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $$(FUZZ_MAIN) $(LIB_ALL)
@@ -155,7 +171,7 @@ RACES := comm_local dev_threads step_oom step_threads
 # Builds once more with ASan and UBSan, and those with TSan (without -Werror:
 # under instrumentation gcc warns of what is not there); tests/run.sh runs all
 # and counts.
-test: all unit-programs
+test: all unit-programs $(BUILD)/fake/peakproof-cuda.so
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-san \
 	    SAN=address,undefined WERROR= all unit-programs
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SAN=thread WERROR= \
