@@ -6,24 +6,15 @@
 ** same error, and NCCL itself is never asked for something that its peers
 ** did not ask for. Then the bytes go by grouped sends and receives.
 **
-** Nothing here waits without end. NCCL runs in its non-blocking mode; this
-** thread polls the stream, NCCL's state and the alarm (comm/alarm.h), and
-** aborts the communicator when one of them reports a failure or the deadline
-** passes. A communicator that failed stays failed.
-**
 ** A sum is gathered part by part and added in rank order by a kernel of ours,
 ** so that its bits do not depend on NCCL's choice of algorithm.
 **
 ** The stream, the heads and the gathered parts are the communicator's own:
 ** none of it is in the rank's allocator.
 */
-#include "nccl_comm.h"
-
 #ifdef PEAKPROOF_NCCL
 
-#include <nccl.h>
-#include <sched.h>
-#include <time.h>
+#include "nccl_link.cuh"
 
 #include <cinttypes>
 #include <cstdio>
@@ -32,258 +23,7 @@
 
 namespace {
 
-constexpr int size_most = 64;
-constexpr int head_values = 256;
-constexpr size_t part_bytes = size_t{4} << 20;  /* of a sum, per rank */
-
-enum kind { ALL_TO_ALL = 1, ALL_REDUCE, GATHER_COUNTS, CLOSE };
-const char *const kind_name[] = {"", "all_to_all", "all_reduce",
-                                 "gather_counts", "close"};
-
-/* What every rank tells the others before an exchange. */
-struct head {
-    int64_t kind, n;
-    int64_t rows, cols, type;
-    char what[56];
-    int64_t value[head_values];     /* all_to_all: bytes sent to, then bytes
-                                       expected from each; else counts */
-};
-
-struct nccl {
-    struct comm comm;               /* first */
-    int gpu;
-    int64_t deadline_ms;
-    struct alarm *alarm;
-    ncclComm_t link;                /* null: never made, or aborted */
-    cudaStream_t stream;
-    struct head *host;              /* [size] pinned */
-    struct head *heads;             /* [size] on the GPU */
-    unsigned char *parts;           /* [size * part_bytes] on the GPU */
-    uint64_t turn;                  /* exchanges begun */
-    bool failed;
-    char cause[ALARM_CAUSE];
-};
-
-struct nccl *nccl_of(struct comm *c)
-{
-    return reinterpret_cast<struct nccl *>(c);
-}
-
-/* ---- failures ----------------------------------------------------------- */
-
-int nc_error(const struct nccl *n, ncclResult_t rc, const char *call,
-             const char *file, int line, struct err *e)
-{
-    const char *more = ncclGetLastError(n->link);
-
-    return err_set(e, ERR_RUN, "nccl: %s (%s:%d): %s%s%.300s",
-                   ncclGetErrorString(rc), file, line, call,
-                   more != nullptr && more[0] != '\0' ? ": " : "",
-                   more != nullptr ? more : "");
-}
-
-/* Fails for good: the first cause is kept, NCCL is let go. */
-void fail(struct nccl *n, const char *cause)
-{
-    if (n->failed) return;
-    n->failed = true;
-    snprintf(n->cause, sizeof n->cause, "%s", cause);
-    if (n->link != nullptr) ncclCommAbort(n->link);
-    n->link = nullptr;
-}
-
-/* This rank's own failure e in an exchange: the others are told. */
-int broken(struct nccl *n, const char *what, struct err *e)
-{
-    char cause[ALARM_CAUSE];
-
-    if (!n->failed) {
-        snprintf(cause, sizeof cause, "rank %d failed: %.400s", n->comm.rank,
-                 e->text);
-        n->alarm->ops->raise(n->alarm, cause);
-        fail(n, cause);
-    }
-    return err_wrap(e, "%s", what);
-}
-
-int told(const struct nccl *n, struct err *e)
-{
-    return err_set(e, ERR_RUN, "%s", n->cause);
-}
-
-int already(const struct nccl *n, const char *what, struct err *e)
-{
-    return err_set(e, ERR_RUN, "%s: %s", what, n->cause);
-}
-
-/* The deadline has passed: says who is late where that is known. */
-int too_late(struct nccl *n, const char *what, struct err *e)
-{
-    char who[256], cause[ALARM_CAUSE];
-
-    n->alarm->ops->late(n->alarm, n->turn, who, sizeof who);
-    if (who[0] != '\0')
-        snprintf(cause, sizeof cause, "rank %s did not come to %.60s within %"
-                 PRId64 " ms (see its own message)", who, what,
-                 n->deadline_ms);
-    else
-        snprintf(cause, sizeof cause, "rank %d waited %" PRId64 " ms in %.60s "
-                 "(see the other ranks' messages; NCCL_DEBUG=INFO tells what "
-                 "NCCL waits for)", n->comm.rank, n->deadline_ms, what);
-    n->alarm->ops->raise(n->alarm, cause);
-    fail(n, cause);
-    return told(n, e);
-}
-
-/* ---- waiting ------------------------------------------------------------ */
-
-int64_t now_ms()
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return static_cast<int64_t>(t.tv_sec) * 1000 + t.tv_nsec / 1000000;
-}
-
-struct waiting { int64_t end; int turns; };
-
-struct waiting wait_from_now(const struct nccl *n)
-{
-    return {now_ms() + n->deadline_ms, 0};
-}
-
-/* One more look at what may end a wait early; else a short pause. */
-int wait_on(struct nccl *n, struct waiting *w, const char *what,
-            struct err *e)
-{
-    char cause[ALARM_CAUSE];
-    struct timespec pause = {0, 20000};
-
-    if (n->alarm->ops->raised(n->alarm, cause)) {
-        fail(n, cause);
-        return told(n, e);
-    }
-    if (now_ms() >= w->end) return too_late(n, what, e);
-    if (w->turns++ < 100) sched_yield();
-    else nanosleep(&pause, nullptr);
-    return ERR_OK;
-}
-
-/* Waits until NCCL has taken in what it was asked: rc is what it returned. */
-int settle(struct nccl *n, ncclResult_t rc, const char *call, int line,
-           const char *what, struct err *e)
-{
-    struct waiting w = wait_from_now(n);
-
-    while (rc == ncclInProgress) {
-        ncclResult_t state = ncclInProgress;
-        int stop;
-
-        rc = ncclCommGetAsyncError(n->link, &state);
-        if (rc == ncclSuccess) rc = state;
-        if (rc != ncclInProgress) break;
-        stop = wait_on(n, &w, what, e);
-        if (stop != ERR_OK) return stop;
-    }
-    return rc == ncclSuccess ? ERR_OK
-                             : nc_error(n, rc, call, __FILE__, line, e);
-}
-
-#define NC_TRY(call)                                                      \
-    do {                                                                  \
-        int nc_rc_ = settle(n, (call), #call, __LINE__, what, e);         \
-        if (nc_rc_ != ERR_OK) return nc_rc_;                              \
-    } while (0)
-
-/* Waits until the stream has done all that it was given. */
-int drain(struct nccl *n, const char *what, struct err *e)
-{
-    struct waiting w = wait_from_now(n);
-
-    for (;;) {
-        cudaError_t rc = cudaStreamQuery(n->stream);
-        ncclResult_t state = ncclSuccess;
-        int stop;
-
-        if (rc == cudaSuccess) return ERR_OK;
-        if (rc != cudaErrorNotReady) CU_TRY(rc);
-        cudaGetLastError();     /* not being ready is no error */
-        NC_TRY(ncclCommGetAsyncError(n->link, &state));
-        if (state != ncclSuccess && state != ncclInProgress)
-            return nc_error(n, state, "asynchronous error", __FILE__,
-                            __LINE__, e);
-        stop = wait_on(n, &w, what, e);
-        if (stop != ERR_OK) return stop;
-    }
-}
-
-/* ---- heads -------------------------------------------------------------- */
-
-/* This rank's head goes to all; after it host[r] is rank r's. */
-int swap_heads(struct nccl *n, const char *what, struct err *e)
-{
-    int r = n->comm.rank;
-    size_t all = sizeof(struct head) * static_cast<size_t>(n->comm.size);
-
-    CU_TRY(cudaMemcpyAsync(&n->heads[r], &n->host[r], sizeof(struct head),
-                           cudaMemcpyHostToDevice, n->stream));
-    NC_TRY(ncclAllGather(&n->heads[r], n->heads, sizeof(struct head),
-                         ncclUint8, n->link, n->stream));
-    CU_TRY(cudaMemcpyAsync(n->host, n->heads, all, cudaMemcpyDeviceToHost,
-                           n->stream));
-    return drain(n, what, e);
-}
-
-struct head *new_head(struct nccl *n, enum kind k, const char *what)
-{
-    struct head *h = &n->host[n->comm.rank];
-
-    memset(h, 0, sizeof *h);
-    h->kind = k;
-    snprintf(h->what, sizeof h->what, "%s", what);
-    return h;
-}
-
-int finish_device(const struct nccl *n, struct dev *d, struct err *e)
-{
-    CU_TRY(cudaSetDevice(n->gpu));
-    return d != nullptr ? d->ops->sync(d, e) : ERR_OK;
-}
-
-/* What the device was asked so far is done, and this rank has come. */
-int begin(struct nccl *n, struct dev *d, const char *what, struct err *e)
-{
-    if (n->failed) return already(n, what, e);
-    n->alarm->ops->came(n->alarm, n->comm.rank, ++n->turn);
-    return finish_device(n, d, e) == ERR_OK ? ERR_OK : broken(n, what, e);
-}
-
-int closed_by(struct nccl *n, int r, const char *what, struct err *e)
-{
-    char cause[ALARM_CAUSE];
-
-    snprintf(cause, sizeof cause, "rank %d has closed its communicator", r);
-    fail(n, cause);
-    return already(n, what, e);
-}
-
-/* Every rank reads all heads and finds the same. */
-int same_call(struct nccl *n, const char *what, struct err *e)
-{
-    const struct head *a = &n->host[0];
-
-    for (int r = 0; r < n->comm.size; r++)
-        if (n->host[r].kind == CLOSE) return closed_by(n, r, what, e);
-    for (int r = 1; r < n->comm.size; r++) {
-        const struct head *b = &n->host[r];
-
-        if (a->kind == b->kind && strcmp(a->what, b->what) == 0) continue;
-        return err_set(e, ERR_RUN, "%s: rank 0 is in %s, while rank %d is in "
-                       "%s of %s", a->what, kind_name[a->kind], r,
-                       kind_name[b->kind], b->what);
-    }
-    return ERR_OK;
-}
+/* ---- checks: every rank reads all heads and finds the same -------------- */
 
 int same_sizes(const struct nccl *n, struct err *e)
 {
@@ -361,7 +101,7 @@ int send_all(struct nccl *n, const char *what, const struct comm_part *send,
         return nc_error(n, rc, "ncclSend, ncclRecv", __FILE__, __LINE__, e);
     }
     NC_TRY(ncclGroupEnd());
-    return drain(n, what, e);
+    return nc_drain(n, what, e);
 }
 
 int nccl_all_to_all(struct comm *c, struct dev *d, const char *what,
@@ -369,20 +109,20 @@ int nccl_all_to_all(struct comm *c, struct dev *d, const char *what,
                     const struct comm_part *recv, struct err *e)
 {
     struct nccl *n = nccl_of(c);
-    int rc = begin(n, d, what, e);
+    int rc = nc_begin(n, d, what, e);
 
     if (rc != ERR_OK) return rc;
-    struct head *h = new_head(n, ALL_TO_ALL, what);
+    struct head *h = nc_new_head(n, ALL_TO_ALL, what);
     for (int r = 0; r < c->size; r++) {
         h->value[r] = send[r].bytes;
         h->value[size_most + r] = recv[r].bytes;
     }
-    if (swap_heads(n, what, e) != ERR_OK) return broken(n, what, e);
-    rc = same_call(n, what, e);
+    if (nc_swap_heads(n, what, e) != ERR_OK) return nc_broken(n, what, e);
+    rc = nc_same_call(n, what, e);
     if (rc == ERR_OK) rc = same_sizes(n, e);
     if (rc != ERR_OK) return rc;
     rc = send_all(n, what, send, recv, e);
-    return rc == ERR_OK ? rc : broken(n, what, e);
+    return rc == ERR_OK ? rc : nc_broken(n, what, e);
 }
 
 /* ---- sums --------------------------------------------------------------- */
@@ -464,26 +204,26 @@ int sum_all(struct nccl *n, const char *what, const struct mat *x,
         rc = launch_sum(n, x, at, k, stride, e);
         if (rc != ERR_OK) return rc;
     }
-    return drain(n, what, e);
+    return nc_drain(n, what, e);
 }
 
 int nccl_all_reduce(struct comm *c, struct dev *d, const char *what,
                     struct mat x, struct err *e)
 {
     struct nccl *n = nccl_of(c);
-    int rc = begin(n, d, what, e);
+    int rc = nc_begin(n, d, what, e);
 
     if (rc != ERR_OK) return rc;
-    struct head *h = new_head(n, ALL_REDUCE, what);
+    struct head *h = nc_new_head(n, ALL_REDUCE, what);
     h->rows = x.rows;
     h->cols = x.cols;
     h->type = x.t;
-    if (swap_heads(n, what, e) != ERR_OK) return broken(n, what, e);
-    rc = same_call(n, what, e);
+    if (nc_swap_heads(n, what, e) != ERR_OK) return nc_broken(n, what, e);
+    rc = nc_same_call(n, what, e);
     if (rc == ERR_OK) rc = same_matrix(n, e);
     if (rc != ERR_OK) return rc;
     rc = sum_all(n, what, &x, e);
-    return rc == ERR_OK ? rc : broken(n, what, e);
+    return rc == ERR_OK ? rc : nc_broken(n, what, e);
 }
 
 /* ---- counts ------------------------------------------------------------- */
@@ -493,18 +233,18 @@ int nccl_gather_counts(struct comm *c, const char *what, const int64_t *mine,
 {
     struct nccl *n = nccl_of(c);
     int64_t at = 0;
-    int rc = begin(n, nullptr, what, e);
+    int rc = nc_begin(n, nullptr, what, e);
 
     if (rc != ERR_OK) return rc;
     do {
         int64_t k = count - at < head_values ? count - at : head_values;
         size_t bytes = static_cast<size_t>(k) * sizeof *mine;
-        struct head *h = new_head(n, GATHER_COUNTS, what);
+        struct head *h = nc_new_head(n, GATHER_COUNTS, what);
 
         h->n = count;
         if (k > 0) memcpy(h->value, mine + at, bytes);
-        if (swap_heads(n, what, e) != ERR_OK) return broken(n, what, e);
-        rc = same_call(n, what, e);
+        if (nc_swap_heads(n, what, e) != ERR_OK) return nc_broken(n, what, e);
+        rc = nc_same_call(n, what, e);
         if (rc == ERR_OK) rc = same_count(n, e);
         if (rc != ERR_OK) return rc;
         for (int r = 0; r < c->size && k > 0; r++)
@@ -523,7 +263,7 @@ void nccl_abort(struct comm *c, const char *why)
 
     snprintf(cause, sizeof cause, "rank %d failed: %.400s", c->rank, why);
     n->alarm->ops->raise(n->alarm, cause);
-    fail(n, cause);
+    nc_fail(n, cause);
 }
 
 /* All ranks leave together; one that is elsewhere is told by the head. */
@@ -531,17 +271,17 @@ int say_goodbye(struct nccl *n, struct err *e)
 {
     const char *what = "close";
     bool all = true;
-    int rc = begin(n, nullptr, what, e);
+    int rc = nc_begin(n, nullptr, what, e);
 
     if (rc == ERR_OK) {
-        new_head(n, CLOSE, what);
-        rc = swap_heads(n, what, e);
+        nc_new_head(n, CLOSE, what);
+        rc = nc_swap_heads(n, what, e);
     }
     if (rc != ERR_OK) return rc;
     for (int r = 0; r < n->comm.size; r++)
         all = all && n->host[r].kind == CLOSE;
     if (!all) {
-        fail(n, "closed");      /* the others know by now */
+        nc_fail(n, "closed");      /* the others know by now */
         return ERR_OK;
     }
     NC_TRY(ncclCommFinalize(n->link));
@@ -556,7 +296,7 @@ void nccl_close(struct comm *c)
     struct err e;
 
     if (!n->failed && n->link != nullptr && say_goodbye(n, &e) != ERR_OK)
-        broken(n, "close", &e);
+        nc_broken(n, "close", &e);
     cudaSetDevice(n->gpu);
     if (n->parts != nullptr) cudaFree(n->parts);
     if (n->heads != nullptr) cudaFree(n->heads);
@@ -642,7 +382,7 @@ int nccl_comm_new(const struct nccl_options *o, struct comm **out,
     rc = make_room(n, e);
     if (rc == ERR_OK) rc = join(n, o->id, e);
     if (rc != ERR_OK) {
-        rc = broken(n, "NCCL", e);
+        rc = nc_broken(n, "NCCL", e);
         nccl_close(&n->comm);
         return rc;
     }
@@ -651,6 +391,8 @@ int nccl_comm_new(const struct nccl_options *o, struct comm **out,
 }
 
 #else
+
+#include "nccl_comm.h"
 
 static int without(struct err *e)
 {
