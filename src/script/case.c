@@ -257,6 +257,9 @@ static void read_routing_table(const struct decl *d, struct scenario_case *c)
     only_with(&p, "rank", "share");
     if (decl_has(&p, "cv")) decl_need(&p, "seed");
     decl_fields(&p, routing_fields, &v);
+    if (!routing_cv_fits(v.cv))
+        decl_fail(&p, "cv", "must be 0 or from %g to %d", ROUTING_MIN_CV,
+                  ROUTING_MAX_CV);
     if (decl_has(&p, "histogram")) {
         read_histogram(&p, c);
         return;

@@ -232,9 +232,9 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
         return received_share(r, ep, total, out, e);
     if (r->kind == ROUTING_HISTOGRAM)
         return received_histogram(r, wave, layer, experts, ep, total, out, e);
-    if (!(r->cv >= 0 && r->cv <= ROUTING_MAX_CV))
-        return err_set(e, ERR_INPUT, "routing: cv must be from 0 to %d, not "
-                       "%g", ROUTING_MAX_CV, r->cv);
+    if (!routing_cv_fits(r->cv))
+        return err_set(e, ERR_INPUT, "routing: cv must be 0 or from %g to "
+                       "%d, not %g", ROUTING_MIN_CV, ROUTING_MAX_CV, r->cv);
     if (r->cv > 0)
         received_cv(r, layer, experts, ep, total, out);
     else

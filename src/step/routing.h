@@ -22,6 +22,7 @@
 #ifndef STEP_ROUTING_H
 #define STEP_ROUTING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -36,10 +37,14 @@ enum routing_kind {
 };
 
 #define ROUTING_MAX_CV 16
+/* Below it loads differ by less than the steps they are counted in; 0 is even.
+*/
+#define ROUTING_MIN_CV 1e-9
 
 struct routing {
     enum routing_kind kind;
-    double cv;              /* ROUTING_CV, in [0, ROUTING_MAX_CV] */
+    double cv;              /* ROUTING_CV, 0, or in
+                               [ROUTING_MIN_CV, ROUTING_MAX_CV] */
     uint64_t seed;
     double share;           /* ROUTING_SHARE, in [1, ep]; six decimals count */
     int64_t share_rank;
@@ -49,6 +54,11 @@ struct routing {
     int64_t *rows;
     int64_t waves, layers, ranks, experts;
 };
+
+static inline bool routing_cv_fits(double cv)
+{
+    return cv == 0 || (cv >= ROUTING_MIN_CV && cv <= ROUTING_MAX_CV);
+}
 
 /* Pairs that each rank of the EP group receives in this layer and wave, when
 ** the group's ranks route total pairs in all: out[ep], summing to total.

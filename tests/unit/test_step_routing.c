@@ -82,6 +82,7 @@ static void fails(const struct routing *r, int64_t wave, int64_t layer,
 
 static void test_errors(void **state)
 {
+    int64_t got[2];
     struct routing r = {.kind = ROUTING_SHARE, .share = 2.5};
 
     (void)state;
@@ -100,7 +101,13 @@ static void test_errors(void **state)
           "most 65536)");
     r.kind = ROUTING_CV;
     r.cv = 17;
-    fails(&r, 0, 0, 256, 2, 10, "routing: cv must be from 0 to 16, not 17");
+    fails(&r, 0, 0, 256, 2, 10, "routing: cv must be 0 or from 1e-09 to 16, "
+          "not 17");
+    r.cv = 5e-324;
+    fails(&r, 0, 0, 256, 2, 10, "routing: cv must be 0 or from 1e-09 to 16, "
+          "not 4.94066e-324");
+    r.cv = ROUTING_MIN_CV;
+    assert_int_equal(routing_received(&r, 0, 0, 256, 2, 10, got, NULL), 0);
 }
 
 /* ---- drawn loads ---------------------------------------------------- */
