@@ -37,6 +37,10 @@ PKG_CFLAGS  = $(shell pkg-config --cflags $(PKG) 2>/dev/null)
 LIBS        = $(shell pkg-config --libs $(PKG) 2>/dev/null) \
               -lcsv -lpthread -ldl -lm
 
+# Targets that build a lot use every core.
+JOBS    ?= $(shell nproc 2>/dev/null || echo 1)
+SUBMAKE  = $(MAKE) --no-print-directory -j$(JOBS)
+
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
@@ -171,10 +175,11 @@ RACES := comm_local dev_threads step_oom step_threads
 # Builds once more with ASan and UBSan, and those with TSan (without -Werror:
 # under instrumentation gcc warns of what is not there); tests/run.sh runs all
 # and counts.
-test: all unit-programs $(BUILD)/fake/peakproof-cuda.so
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)-san \
-	    SAN=address,undefined WERROR= all unit-programs
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SAN=thread WERROR= \
+test:
+	@$(SUBMAKE) all unit-programs $(BUILD)/fake/peakproof-cuda.so
+	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
+	    all unit-programs
+	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \
 	    $(RACES:%=$(BUILD)-tsan/unit/test_%)
 	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/run.sh $(BUILD)
 
@@ -185,7 +190,7 @@ FUZZ_SECONDS ?= 20
 fuzz:
 	@command -v clang >/dev/null || { \
 	    echo "fuzz: clang is missing (apt-get install clang)"; exit 2; }
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)-fuzz CC=clang \
+	@$(SUBMAKE) BUILD=$(BUILD)-fuzz CC=clang \
 	    SAN=fuzzer-no-link,address,undefined \
 	    $(FUZZ:$(BUILD)/%=$(BUILD)-fuzz/%)
 	@sh tests/run-fuzz.sh $(BUILD)-fuzz $(FUZZ_SECONDS)
@@ -299,7 +304,8 @@ CUDA_PACKAGES ?= nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cuda-cccl \
 # ---- the report ------------------------------------------------------------
 
 .PHONY: report
-report: all
+report:
+	@$(SUBMAKE) all
 	@sh tests/make-report.sh $(BUILD) out/report reports
 
 # ---- the rest --------------------------------------------------------------
@@ -321,7 +327,7 @@ deps:
 
 # "make deps test": first the packages, then what needs them.
 ifneq ($(filter deps,$(MAKECMDGOALS)),)
-$(BUILD)/flags $(BUILD)/version: | deps
+$(BUILD)/flags $(BUILD)/version test report: | deps
 endif
 
 install: all
