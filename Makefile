@@ -133,6 +133,33 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module,$$*))
 # tests/unit/fault.h makes the n-th host allocation of our objects fail.
 $(BUILD)/unit/%_fault: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
+# tests/cuda/test_cuda_*.c run the sources of cuda/ on tests/emu: a GPU's
+# threads, runtime and libraries on the CPU, for which the .cu are C++.
+EMU_SRC  := $(filter-out cuda/module.cu,$(wildcard cuda/*.cu)) \
+            $(wildcard tests/emu/*.cpp) tests/cuda/planted.cu
+EMU_OBJ  := $(patsubst %,$(BUILD)/emu/%.o,$(basename $(EMU_SRC)))
+EMU      := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c))
+EMU_FLAGS = -std=c++17 $(OPT) -Wall -Wextra -I. -Isrc -Icuda -Itests/emu \
+            -MMD -MP $(SAN_CFLAGS) $(if $(WERROR),-Werror) $(CXXFLAGS)
+
+$(BUILD)/emu/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU,$<)
+	$(Q)$(CXX) $(EMU_FLAGS) -x c++ -c -o $@ $<
+$(BUILD)/emu/%.o: %.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU,$<)
+	$(Q)$(CXX) $(EMU_FLAGS) -c -o $@ $<
+$(BUILD)/libemu.a: $(EMU_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(EMU): $(BUILD)/cuda/%: $(BUILD)/tests/cuda/%.o $(BUILD)/libemu.a \
+                         $$(call below,step)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
 $(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_ALL)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
@@ -161,7 +188,11 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $$(FUZZ_MAIN) $(LIB_ALL)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_LDFLAGS)) -o $@ $^ $(LIBS)
 
-.PHONY: unit unit-programs test lint bench fuzz
+.PHONY: unit unit-programs emu emu-programs test lint bench fuzz
+emu-programs: $(EMU)
+emu: $(EMU)
+	@sh tests/run-unit.sh $(BUILD) cuda
+
 unit-programs: $(UNIT) $(FUZZ)
 unit: $(UNIT)
 	@sh tests/run-unit.sh $(BUILD)

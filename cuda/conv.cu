@@ -4,6 +4,8 @@
 */
 #include "cu.cuh"
 
+#include <cstring>
+
 constexpr int THREADS = 128;
 constexpr int MAX_KERNEL = 8;
 
@@ -106,7 +108,7 @@ static __global__ void halo_bwd(cu_view dhalo, cu_view dy, cu_view x,
     }
 }
 
-/* ---- launches -------------------------------------------------------------------------- */
+/* ---- launches ----------------------------------------------------------- */
 
 #define VIEW(name, rows_, cols_)                                         \
     cu_view name;                                                        \
@@ -126,16 +128,17 @@ static int halo_view(const struct mat *m, int64_t cols, const char *name,
 static int upload(struct cu *c, const struct dev_piece *piece, int64_t n,
                   const dev_piece **out, int64_t *longest, struct err *e)
 {
-    void *p;
-    int rc = cu_meta_begin(c, e);
+    size_t bytes = static_cast<size_t>(n) * sizeof *piece;
+    void *at;
+    int rc = cu_meta_begin(c, CU_ROOM(bytes), e);
 
+    if (rc != ERR_OK) return rc;
+    memcpy(cu_meta_host(c, bytes, &at), piece, bytes);
+    *out = static_cast<const dev_piece *>(at);
     *longest = 0;
     for (int64_t i = 0; i < n; i++)
         if (piece[i].len > *longest) *longest = piece[i].len;
-    if (rc == ERR_OK)
-        rc = cu_meta(c, piece, static_cast<size_t>(n) * sizeof *piece, &p, e);
-    if (rc == ERR_OK) *out = static_cast<const dev_piece *>(p);
-    return rc;
+    return cu_meta_send(c, e);
 }
 
 /* One grid row a piece, at most 65,535 of them in a launch. */
@@ -205,7 +208,7 @@ int cu_conv_bwd(struct dev *d, const struct k_conv_bwd *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- heads -------------------------------------------------------------------------------- */
+/* ---- heads -------------------------------------------------------------- */
 
 static __global__ void repeat_heads(cu_view y, cu_view x, int rep,
                                     int head_dim)

@@ -4,7 +4,8 @@
 ** The same sources compile with nvcc and, in tests, as C++ against the
 ** headers of tests/emu (EMU_H tells them apart), so a launch goes through
 ** LAUNCH, dynamic shared memory through DYNAMIC_SHARED and a matrix product
-** in a kernel through mma.cuh.
+** in a kernel through mma.cuh; UNROLL goes before a loop whose bounds are
+** constants.
 **
 ** Activations are bf16 or f32, accumulators f32. A view carries its type at
 ** run time: kernels are templates over the activation type where it matters
@@ -23,9 +24,11 @@ extern "C" {
 #include "dev/dev.h"
 }
 
-/* ---- launches ------------------------------------------------------------------- */
+/* ---- launches ----------------------------------------------------------- */
 
 #ifdef EMU_H
+#define UNROLL
+#define NO_UNROLL
 #define LAUNCH(kernel, grid, block, shared, stream, ...)                  \
     emu_stream_push(stream, [=] {                                         \
         emu_launch(grid, block, shared, [=] { kernel(__VA_ARGS__); });    \
@@ -34,6 +37,8 @@ extern "C" {
 #define DYNAMIC_SHARED(T, name) \
     T *name = static_cast<T *>(emu_dynamic_shared())
 #else
+#define UNROLL _Pragma("unroll")
+#define NO_UNROLL _Pragma("unroll 1")
 #define LAUNCH(kernel, grid, block, shared, stream, ...) \
     kernel<<<grid, block, shared, stream>>>(__VA_ARGS__)
 #define DYNAMIC_SHARED(T, name)                                      \
@@ -41,7 +46,7 @@ extern "C" {
     T *name = reinterpret_cast<T *>(dynamic_shared)
 #endif
 
-/* ---- the device -------------------------------------------------------------------- */
+/* ---- the device --------------------------------------------------------- */
 
 struct cu {
     struct dev dev;             /* first: a struct dev is a struct cu */
@@ -51,8 +56,8 @@ struct cu {
     /* room for host arrays that a kernel reads (slices, ranges, offsets):
     ** pinned staging and its device copy, outside the rank's allocator */
     unsigned char *stage, *meta;
-    size_t meta_bytes, meta_used;
-    cudaEvent_t meta_free;      /* the last use of meta is behind this */
+    size_t meta_bytes, meta_from, meta_used;    /* of this call: from, used */
+    cudaEvent_t meta_free;      /* behind the last copy out of stage */
     uint64_t taken, limit;      /* bytes of segments; limit 0: none */
 };
 
@@ -83,16 +88,19 @@ int cu_blas_error(cublasStatus_t rc, const char *call, const char *file,
 /* After a launch. */
 #define CU_LAUNCHED() CU_TRY(cudaGetLastError())
 
-/* Brings n bytes of host memory to the device in stream order; *out is valid
-** for kernels launched before the next cu_meta_begin. Begin once a call. */
-int cu_meta_begin(struct cu *c, struct err *e);
-int cu_meta(struct cu *c, const void *host, size_t n, void **out,
-            struct err *e);
+/* Host arrays that a call's kernels read go through a ring of pinned staging
+** memory and its device copy. A call first says how many bytes it will take
+** (the sum of CU_ROOM over its arrays), then takes them: cu_meta_host gives
+** an array to fill and where it will be on the device, cu_meta_send copies
+** what was filled in stream order, cu_meta_room gives device memory with
+** nothing in it. All of it is valid until the call's kernels have run. */
+#define CU_ROOM(n) ((static_cast<size_t>(n) + 15) / 16 * 16)
+int cu_meta_begin(struct cu *c, size_t need, struct err *e);
+void *cu_meta_host(struct cu *c, size_t n, void **device);
+int cu_meta_send(struct cu *c, struct err *e);
+void *cu_meta_room(struct cu *c, size_t n);
 
-/* n bytes of that room with nothing in them, for a kernel's own use. */
-int cu_meta_room(struct cu *c, size_t n, void **out, struct err *e);
-
-/* ---- views --------------------------------------------------------------------------- */
+/* ---- views -------------------------------------------------------------- */
 
 struct cu_view {
     void *p;
@@ -150,7 +158,7 @@ static inline unsigned cu_blocks(int64_t n, int64_t per_block)
     return static_cast<unsigned>(b < 1 ? 1 : b > (1 << 20) ? 1 << 20 : b);
 }
 
-/* ---- kernels, one family a file -------------------------------------------------------- */
+/* ---- kernels, one family a file ----------------------------------------- */
 
 #define CU_KERNEL(name) \
     int cu_##name(struct dev *d, const struct k_##name *a, struct err *e)
@@ -167,7 +175,7 @@ CU_KERNEL(silu_gate); CU_KERNEL(silu_gate_bwd); CU_KERNEL(swiglu);
 CU_KERNEL(swiglu_bwd); CU_KERNEL(row_gate); CU_KERNEL(row_gate_bwd);
 CU_KERNEL(gdn_gates); CU_KERNEL(gdn_gates_bwd);              /* gates.cu */
 CU_KERNEL(attention);                                        /* attention.cu */
-CU_KERNEL(attention_bwd);                                    /* attention_bwd.cu */
+CU_KERNEL(attention_bwd);                               /* attention_bwd.cu */
 CU_KERNEL(merge); CU_KERNEL(merge_bwd);                      /* merge.cu */
 CU_KERNEL(conv); CU_KERNEL(conv_bwd); CU_KERNEL(repeat_heads);
 CU_KERNEL(sum_heads);                                        /* conv.cu */

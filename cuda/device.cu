@@ -10,7 +10,7 @@
 
 static const size_t meta_room = size_t{1} << 20;
 
-/* ---- errors ------------------------------------------------------------------------ */
+/* ---- errors ------------------------------------------------------------- */
 
 int cu_error(cudaError_t rc, const char *call, const char *file, int line,
              struct err *e)
@@ -31,7 +31,7 @@ int cu_blas_error(cublasStatus_t rc, const char *call, const char *file,
                    cublasGetStatusString(rc), file, line, call);
 }
 
-/* ---- segments ----------------------------------------------------------------------- */
+/* ---- segments ----------------------------------------------------------- */
 
 static int segment_get(void *ctx, uint64_t bytes, uint64_t *addr,
                        struct err *e)
@@ -60,7 +60,7 @@ static void segment_put(void *ctx, uint64_t addr, uint64_t bytes)
     c->taken -= bytes;
 }
 
-/* ---- open and close ------------------------------------------------------------------ */
+/* ---- open and close ----------------------------------------------------- */
 
 static void cu_close(struct dev *d)
 {
@@ -121,7 +121,7 @@ static int cu_open(const struct dev_options *o, struct dev **out,
     return ERR_OK;
 }
 
-/* ---- copies ----------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------- */
 
 static int cu_upload(struct dev *d, void *dst, const void *src, size_t n,
                      struct err *e)
@@ -175,76 +175,77 @@ static int cu_memory(struct dev *d, uint64_t *free_bytes,
     return ERR_OK;
 }
 
-/* ---- host arrays for kernels ---------------------------------------------------------------- */
+/* ---- host arrays for kernels -------------------------------------------- */
 
-int cu_meta_begin(struct cu *c, struct err *e)
-{
-    /* staging may still be on its way for the last call */
-    CU_TRY(cudaEventSynchronize(c->meta_free));
-    c->meta_used = 0;
-    return ERR_OK;
-}
-
-/* A larger room; what the stream still reads of the old one is waited for. */
+/* A larger room. What the stream still reads of the old one is waited for:
+** the caller has done that. */
 static int meta_grow(struct cu *c, size_t need, struct err *e)
 {
     size_t room = c->meta_bytes;
     unsigned char *stage = nullptr, *meta = nullptr;
 
     while (room < need) room *= 2;
-    CU_TRY(cudaStreamSynchronize(c->stream));
     CU_TRY(cudaMallocHost(reinterpret_cast<void **>(&stage), room));
     cudaError_t rc = cudaMalloc(reinterpret_cast<void **>(&meta), room);
     if (rc != cudaSuccess) {
         cudaFreeHost(stage);
         return cu_error(rc, "cudaMalloc", __FILE__, __LINE__, e);
     }
-    memcpy(stage, c->stage, c->meta_used);
-    rc = cudaMemcpy(meta, c->meta, c->meta_used, cudaMemcpyDeviceToDevice);
     cudaFreeHost(c->stage);
     cudaFree(c->meta);
     c->stage = stage;
     c->meta = meta;
     c->meta_bytes = room;
-    CU_TRY(rc);
     return ERR_OK;
 }
 
-int cu_meta_room(struct cu *c, size_t n, void **out, struct err *e)
+int cu_meta_begin(struct cu *c, size_t need, struct err *e)
 {
-    size_t at = (c->meta_used + 15) / 16 * 16;
+    int rc = ERR_OK;
 
-    if (at + n > c->meta_bytes) {
-        /* pointers given out since cu_meta_begin would move */
-        if (c->meta_used > 0)
-            return err_set(e, ERR_RUN, "cuda: host arrays of one call need "
-                           "more than %zu bytes", c->meta_bytes);
-        int rc = meta_grow(c, at + n, e);
-        if (rc != ERR_OK) return rc;
+    c->meta_from = c->meta_used;
+    if (need <= c->meta_bytes - c->meta_used) return ERR_OK;
+    /* round the ring: staging may still be on its way to the device, and
+    ** where the room grows, kernels may still read it */
+    if (need <= c->meta_bytes) {
+        CU_TRY(cudaEventSynchronize(c->meta_free));
+    } else {
+        CU_TRY(cudaStreamSynchronize(c->stream));
+        rc = meta_grow(c, need, e);
     }
-    *out = c->meta + at;
-    c->meta_used = at + n;
-    return ERR_OK;
+    if (rc == ERR_OK) c->meta_from = c->meta_used = 0;
+    return rc;
 }
 
-int cu_meta(struct cu *c, const void *host, size_t n, void **out,
-            struct err *e)
+void *cu_meta_host(struct cu *c, size_t n, void **device)
 {
-    size_t at;
-    int rc = cu_meta_room(c, n, out, e);
+    size_t at = c->meta_used;
 
-    if (rc != ERR_OK) return rc;
-    at = c->meta_used - n;
-    if (n > 0) {
-        memcpy(c->stage + at, host, n);
-        CU_TRY(cudaMemcpyAsync(*out, c->stage + at, n,
-                               cudaMemcpyHostToDevice, c->stream));
-    }
+    *device = c->meta + at;
+    c->meta_used += CU_ROOM(n);
+    return c->stage + at;
+}
+
+void *cu_meta_room(struct cu *c, size_t n)
+{
+    void *device = c->meta + c->meta_used;
+
+    c->meta_used += CU_ROOM(n);
+    return device;
+}
+
+int cu_meta_send(struct cu *c, struct err *e)
+{
+    size_t from = c->meta_from, n = c->meta_used - from;
+
+    if (n == 0) return ERR_OK;
+    CU_TRY(cudaMemcpyAsync(c->meta + from, c->stage + from, n,
+                           cudaMemcpyHostToDevice, c->stream));
     CU_TRY(cudaEventRecord(c->meta_free, c->stream));
     return ERR_OK;
 }
 
-/* ---- views ------------------------------------------------------------------------------------ */
+/* ---- views -------------------------------------------------------------- */
 
 int cu_view_of(const struct mat *m, int64_t rows, int64_t cols,
                const char *name, cu_view *out, struct err *e)

@@ -53,7 +53,7 @@ static __device__ __forceinline__ float silu_slope(float x, float s)
     return s * (1.0f + x * (1.0f - s));
 }
 
-/* ---- sigmoid and silu gates ------------------------------------------------------------ */
+/* ---- sigmoid and silu gates --------------------------------------------- */
 
 static __global__ void sigmoid_gate(cu_view out, cu_view o, cu_view gate)
 {
@@ -142,7 +142,7 @@ int cu_silu_gate_bwd(struct dev *d, const struct k_silu_gate_bwd *k,
     RUN_EACH(silu_gate_bwd, x.rows, x.cols, dx, dz, dout, x, z);
 }
 
-/* ---- SwiGLU ------------------------------------------------------------------------------- */
+/* ---- SwiGLU ------------------------------------------------------------- */
 
 static __device__ float weight_of(const cu_view &weight, int64_t r)
 {
@@ -210,7 +210,7 @@ int cu_swiglu_bwd(struct dev *d, const struct k_swiglu_bwd *a, struct err *e)
     RUN_ROWS(swiglu_bwd, dout.rows, dgu, dweight, dout, gu, weight);
 }
 
-/* ---- one gate a row ---------------------------------------------------------------------------- */
+/* ---- one gate a row ----------------------------------------------------- */
 
 static __global__ void row_gate(cu_view out, cu_view x, cu_view logit)
 {
@@ -255,7 +255,7 @@ int cu_row_gate_bwd(struct dev *d, const struct k_row_gate_bwd *a,
     RUN_ROWS(row_gate_bwd, x.rows, dx, dlogit, dout, x, logit);
 }
 
-/* ---- decay and beta ------------------------------------------------------------------------------ */
+/* ---- decay and beta ----------------------------------------------------- */
 
 static __device__ float softplus(float x)
 {

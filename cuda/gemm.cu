@@ -13,7 +13,7 @@ static cudaDataType type_of(enum dtype t)
     return t == DT_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* ---- operands of two types ------------------------------------------------------------ */
+/* ---- operands of two types ---------------------------------------------- */
 
 constexpr int TILE = 16;
 
@@ -71,7 +71,7 @@ static int run_mixed(struct cu *d, const cu_view &c, const cu_view &a,
     return ERR_OK;
 }
 
-/* ---- one product ----------------------------------------------------------------------- */
+/* ---- one product -------------------------------------------------------- */
 
 static int run_blas(struct cu *d, const cu_view &c, const cu_view &a,
                     const cu_view &b, const struct k_gemm *g, int inner,
@@ -118,7 +118,7 @@ int cu_gemm(struct dev *d, const struct k_gemm *g, struct err *e)
     return run_mixed(cu_of(d), c, a, b, g, static_cast<int>(k), e);
 }
 
-/* ---- groups ------------------------------------------------------------------------------ */
+/* ---- groups ------------------------------------------------------------- */
 
 static struct mat rows_of(const struct mat &m, int64_t first, int64_t n)
 {

@@ -61,12 +61,20 @@ static __global__ void cross_entropy(cu_view dlogits, cu_view logits,
     }
 }
 
+/* A block: every thread its own rows in order, then the threads in order. */
 static __global__ void add_losses(const float *row_loss, int rows,
                                   double *loss_sum)
 {
-    double sum = *loss_sum;
+    __shared__ double part[THREADS];
+    double sum = 0;
 
-    for (int i = 0; i < rows; i++) sum += static_cast<double>(row_loss[i]);
+    for (int i = static_cast<int>(threadIdx.x); i < rows; i += THREADS)
+        sum += static_cast<double>(row_loss[i]);
+    part[threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    sum = *loss_sum;
+    for (int i = 0; i < THREADS; i++) sum += part[i];
     *loss_sum = sum;
 }
 
@@ -78,28 +86,25 @@ int cu_cross_entropy(struct dev *d, const struct k_cross_entropy *a,
     const float *weight = a->weight;
     double *loss_sum = a->loss_sum;
     cu_view logits, dlogits = {nullptr, 0, 0, 0, DT_F32};
-    void *room;
     int rc = cu_view_of(&a->logits, -1, -1, "logits", &logits, e);
 
     if (rc == ERR_OK && a->dlogits.p != nullptr)
         rc = cu_view_of(&a->dlogits, logits.rows, logits.cols, "dlogits",
                         &dlogits, e);
-    if (rc == ERR_OK) rc = cu_meta_begin(c, e);
-    if (rc == ERR_OK)
-        rc = cu_meta_room(c, static_cast<size_t>(logits.rows) * sizeof(float),
-                          &room, e);
+    size_t bytes = static_cast<size_t>(logits.rows) * sizeof(float);
+    if (rc == ERR_OK) rc = cu_meta_begin(c, CU_ROOM(bytes), e);
     if (rc != ERR_OK || logits.rows == 0) return rc;
-    float *row_loss = static_cast<float *>(room);
+    float *row_loss = static_cast<float *>(cu_meta_room(c, bytes));
     LAUNCH(cross_entropy, static_cast<unsigned>(logits.rows), THREADS, 0,
            c->stream, dlogits, logits, target, weight, row_loss);
     CU_LAUNCHED();
     int rows = logits.rows;
-    LAUNCH(add_losses, 1, 1, 0, c->stream, row_loss, rows, loss_sum);
+    LAUNCH(add_losses, 1, THREADS, 0, c->stream, row_loss, rows, loss_sum);
     CU_LAUNCHED();
     return ERR_OK;
 }
 
-/* ---- Adam ----------------------------------------------------------------------------- */
+/* ---- Adam --------------------------------------------------------------- */
 
 struct adam_rates { float lr, beta1, beta2, eps, fix1, fix2; };
 

@@ -11,6 +11,11 @@
 **   d[0], d[1]: row g, columns 2t, 2t + 1    d[2], d[3]: row g + 8
 **
 ** a pair of bf16 in 32 bits, the lower index in the lower half.
+**
+** mma_load4 and mma_load2 fill such registers from shared memory: ldmatrix.
+** Lane i names a row of eight bf16 (16 bytes, aligned), lanes 8n..8n + 7 the
+** rows of the n-th 8 x 8 matrix; register n of a lane gets row g, columns 2t
+** and 2t + 1 of the n-th, or with TRANS rows 2t and 2t + 1 of column g.
 */
 #ifndef CUDA_MMA_CUH
 #define CUDA_MMA_CUH
@@ -31,6 +36,46 @@ static __device__ __forceinline__ uint32_t mma_pack(float lo, float hi)
 }
 
 #ifdef EMU_H
+
+/* What ldmatrix does, with the rows that the lanes named. */
+template <bool TRANS>
+static inline uint32_t mma_element(const void *const *left, int n)
+{
+    int g = static_cast<int>(emu_lane()) / 4;
+    int t = static_cast<int>(emu_lane()) % 4;
+    uint16_t pair[2];
+
+    for (int i = 0; i < 2; i++) {
+        int row = TRANS ? 2 * t + i : g, col = TRANS ? g : 2 * t + i;
+        const unsigned char *p;
+
+        memcpy(&p, left[8 * n + row], sizeof p);
+        memcpy(&pair[i], p + 2 * col, 2);
+    }
+    return uint32_t{pair[1]} << 16 | pair[0];
+}
+
+template <bool TRANS>
+static inline void mma_load(uint32_t *r, int n, const void *row)
+{
+    const void *left[32];
+
+    if (reinterpret_cast<uintptr_t>(row) % 16 != 0) abort();
+    emu_warp(0xffffffffu, &row, sizeof row, left);
+    for (int i = 0; i < n; i++) r[i] = mma_element<TRANS>(left, i);
+}
+
+template <bool TRANS>
+static inline void mma_load4(uint32_t r[4], const void *row)
+{
+    mma_load<TRANS>(r, 4, row);
+}
+
+template <bool TRANS>
+static inline void mma_load2(uint32_t r[2], const void *row)
+{
+    mma_load<TRANS>(r, 2, row);
+}
 
 struct mma_left { uint32_t a[4], b[2]; };
 
@@ -76,6 +121,40 @@ static inline void mma_bf16(float d[4], const uint32_t a[4],
 }
 
 #else
+
+template <bool TRANS>
+static __device__ __forceinline__ void mma_load4(uint32_t r[4],
+                                                 const void *row)
+{
+    uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+
+    if (TRANS)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+                     "{%0, %1, %2, %3}, [%4];\n"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(at) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                     "{%0, %1, %2, %3}, [%4];\n"
+                     : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                     : "r"(at) : "memory");
+}
+
+template <bool TRANS>
+static __device__ __forceinline__ void mma_load2(uint32_t r[2],
+                                                 const void *row)
+{
+    uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+
+    if (TRANS)
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 "
+                     "{%0, %1}, [%2];\n"
+                     : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+    else
+        asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 "
+                     "{%0, %1}, [%2];\n"
+                     : "=r"(r[0]), "=r"(r[1]) : "r"(at) : "memory");
+}
 
 static __device__ __forceinline__ void mma_bf16(float d[4],
                                                 const uint32_t a[4],

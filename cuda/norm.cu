@@ -74,8 +74,10 @@ int cu_rms_norm(struct dev *d, const struct k_rms_norm *a, struct err *e)
     cu_view y, x, w, rstd;
     int rc = cu_view_of(&a->x, -1, -1, "rms_norm x", &x, e);
 
-    if (rc == ERR_OK) rc = cu_view_of(&a->y, x.rows, x.cols, "rms_norm y", &y, e);
-    if (rc == ERR_OK) rc = cu_view_of(&a->rstd, x.rows, 1, "rms_norm rstd", &rstd, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->y, x.rows, x.cols, "rms_norm y", &y, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->rstd, x.rows, 1, "rms_norm rstd", &rstd, e);
     if (rc == ERR_OK) rc = weight_view(&a->w, x.cols, &w, e);
     if (rc != ERR_OK || x.rows == 0) return rc;
     LAUNCH(rms_forward, cu_blocks(x.rows, WARPS), 32 * WARPS, 0,
@@ -91,9 +93,12 @@ int cu_rms_norm_bwd(struct dev *d, const struct k_rms_norm_bwd *a,
     cu_view dx, dy, x, w, rstd;
     int rc = cu_view_of(&a->x, -1, -1, "rms_norm_bwd x", &x, e);
 
-    if (rc == ERR_OK) rc = cu_view_of(&a->dx, x.rows, x.cols, "rms_norm_bwd dx", &dx, e);
-    if (rc == ERR_OK) rc = cu_view_of(&a->dy, x.rows, x.cols, "rms_norm_bwd dy", &dy, e);
-    if (rc == ERR_OK) rc = cu_view_of(&a->rstd, x.rows, 1, "rms_norm_bwd rstd", &rstd, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->dx, x.rows, x.cols, "rms_norm_bwd dx", &dx, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->dy, x.rows, x.cols, "rms_norm_bwd dy", &dy, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->rstd, x.rows, 1, "rms_norm_bwd rstd", &rstd, e);
     if (rc == ERR_OK) rc = weight_view(&a->w, x.cols, &w, e);
     if (rc != ERR_OK || x.rows == 0) return rc;
     LAUNCH(rms_backward, cu_blocks(x.rows, WARPS), 32 * WARPS, 0,
@@ -138,8 +143,10 @@ int cu_l2_norm(struct dev *d, const struct k_l2_norm *a, struct err *e)
     cu_view y, x, rnorm;
     int rc = cu_view_of(&a->x, -1, -1, "l2_norm x", &x, e);
 
-    if (rc == ERR_OK) rc = cu_view_of(&a->y, x.rows, x.cols, "l2_norm y", &y, e);
-    if (rc == ERR_OK) rc = cu_view_of(&a->rnorm, x.rows, 1, "l2_norm rnorm", &rnorm, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->y, x.rows, x.cols, "l2_norm y", &y, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->rnorm, x.rows, 1, "l2_norm rnorm", &rnorm, e);
     if (rc != ERR_OK || x.rows == 0) return rc;
     LAUNCH(l2_forward, cu_blocks(x.rows, WARPS), 32 * WARPS, 0,
            cu_of(d)->stream, y, x, rnorm, eps);
@@ -153,9 +160,12 @@ int cu_l2_norm_bwd(struct dev *d, const struct k_l2_norm_bwd *a,
     cu_view dx, dy, y, rnorm;
     int rc = cu_view_of(&a->y, -1, -1, "l2_norm_bwd y", &y, e);
 
-    if (rc == ERR_OK) rc = cu_view_of(&a->dx, y.rows, y.cols, "l2_norm_bwd dx", &dx, e);
-    if (rc == ERR_OK) rc = cu_view_of(&a->dy, y.rows, y.cols, "l2_norm_bwd dy", &dy, e);
-    if (rc == ERR_OK) rc = cu_view_of(&a->rnorm, y.rows, 1, "l2_norm_bwd rnorm", &rnorm, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->dx, y.rows, y.cols, "l2_norm_bwd dx", &dx, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->dy, y.rows, y.cols, "l2_norm_bwd dy", &dy, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->rnorm, y.rows, 1, "l2_norm_bwd rnorm", &rnorm, e);
     if (rc != ERR_OK || y.rows == 0) return rc;
     LAUNCH(l2_backward, cu_blocks(y.rows, WARPS), 32 * WARPS, 0,
            cu_of(d)->stream, dx, dy, y, rnorm);

@@ -21,7 +21,7 @@ static int64_t count_of(const cu_view &v)
     return int64_t{v.rows} * v.cols;
 }
 
-/* ---- fill and copy ------------------------------------------------------------------- */
+/* ---- fill and copy ------------------------------------------------------ */
 
 static __global__ void fill_float(cu_view x, float value)
 {
@@ -108,7 +108,7 @@ int cu_copy(struct dev *d, const struct k_copy *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- add and scale ---------------------------------------------------------------------- */
+/* ---- add and scale ------------------------------------------------------ */
 
 static __global__ void add_views(cu_view out, cu_view a, cu_view b)
 {
@@ -157,7 +157,7 @@ int cu_scale(struct dev *d, const struct k_scale *k, struct err *e)
     return ERR_OK;
 }
 
-/* ---- random numbers ------------------------------------------------------------------------ */
+/* ---- random numbers ----------------------------------------------------- */
 
 /* dev/random.h's functions, for the device. Products and sums are rounded
 ** one by one, so that the numbers are those of the host. */
@@ -204,7 +204,7 @@ int cu_random(struct dev *d, const struct k_random *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- heads ------------------------------------------------------------------------------------ */
+/* ---- heads -------------------------------------------------------------- */
 
 static __global__ void move_heads(cu_view packed, cu_view joined,
                                   int head_dim, int64_t stride,
@@ -241,7 +241,7 @@ int cu_heads(struct dev *d, const struct k_heads *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- transposes ---------------------------------------------------------------------------------- */
+/* ---- transposes --------------------------------------------------------- */
 
 /* Element (g, i, j) of y is (g, j, i) of x, or zero beyond it. */
 static __global__ void transpose_groups(cu_view y, cu_view x, int y_rows,

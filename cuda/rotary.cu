@@ -75,7 +75,8 @@ int cu_rotary(struct dev *d, const struct k_rotary *a, struct err *e)
 
     if (rc == ERR_OK)
         rc = cu_view_of(&a->y, x.rows, x.cols, "rotary y", &y, e);
-    if (rc == ERR_OK) rc = cu_view_of(&a->table, -1, -1, "rotary table", &table, e);
+    if (rc == ERR_OK)
+        rc = cu_view_of(&a->table, -1, -1, "rotary table", &table, e);
     if (rc == ERR_OK && 2 * table.cols > head_dim)
         rc = err_set(e, ERR_RUN, "cuda: rotary turns more dims than a head "
                      "has");

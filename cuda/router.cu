@@ -23,11 +23,15 @@ constexpr int THREADS = 128;
 /* An integer view as the kernels read it. */
 struct ints { int64_t *p; int64_t ld; };
 
-/* ---- choice ------------------------------------------------------------------------ */
+/* ---- choice ------------------------------------------------------------- */
 
-/* Does (va, a) come before (vb, b): larger logit, lower index on ties? */
+/* Does (va, a) come before (vb, b): larger logit, lower index on ties, NaN
+** last? A total order, so that the chosen are distinct. */
 static __device__ bool before(float va, int a, float vb, int b)
 {
+    bool none = va != va, other = vb != vb;
+
+    if (none || other) return none == other ? a < b : other;
     return va > vb || (va == vb && a < b);
 }
 
@@ -56,9 +60,7 @@ static __device__ int next_best(const cu_view &logits, int r, int lane,
             at = i;
         }
     }
-    /* all logits NaN: any order, but distinct */
-    return at < logits.cols ? at : (first ? 0 : (last_index + 1) %
-                                                logits.cols);
+    return at;
 }
 
 static __device__ void softmax(const cu_view &logits, const cu_view &scores,
@@ -142,7 +144,7 @@ int cu_router(struct dev *d, const struct k_router *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- gradient ------------------------------------------------------------------------- */
+/* ---- gradient ----------------------------------------------------------- */
 
 /* Normalised: dr_e = w_e (dw_e - sum_j w_j dw_j) for chosen e. Otherwise
 ** dr_e = p_e ([e chosen] dw_e - sum_j p_j dw_j) for all e. */
@@ -187,15 +189,26 @@ int cu_router_bwd(struct dev *d, const struct k_router_bwd *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- order of pairs ---------------------------------------------------------------------- */
+/* ---- order of pairs ----------------------------------------------------- */
 
 /* A counting sort whose thread for an expert reads its block's pairs in
 ** order, so that the result is stable: counts per (block, expert), their
-** prefix sums in the order (expert, block), then places. */
+** prefix sums over the blocks of an expert, those of the experts' sums, then
+** places. */
 constexpr int PAIRS = 2048;     /* of a block */
 
-/* table[b * experts + x]: before place_pairs the first place, in count the
-** number of pairs. */
+/* Sum over the lanes up to this one. */
+static __device__ int32_t warp_prefix(int32_t v, int lane)
+{
+    for (unsigned d = 1; d < 32; d *= 2) {
+        int32_t before = __shfl_up_sync(0xffffffffu, v, d);
+        if (lane >= static_cast<int>(d)) v += before;
+    }
+    return v;
+}
+
+/* table[b * experts + x]: the number of pairs; after prefix_blocks the place
+** of the first one within its expert's. */
 static __global__ void count_pairs(ints idx, int top_k, int64_t pairs,
                                    int experts, int32_t *table)
 {
@@ -211,34 +224,53 @@ static __global__ void count_pairs(ints idx, int top_k, int64_t pairs,
     }
 }
 
-static __global__ void prefix_pairs(int32_t *table, int64_t *counts,
-                                    int blocks, int experts)
+/* A warp an expert. */
+static __global__ void prefix_blocks(int32_t *table, int64_t *counts,
+                                     int blocks, int experts)
 {
+    EACH_ROW(x, experts) {
+        int32_t place = 0;
+
+        for (int b = 0; b < blocks; b += 32) {
+            int64_t at = int64_t{b + lane} * experts + x;
+            int32_t n = b + lane < blocks ? table[at] : 0;
+            int32_t through = warp_prefix(n, lane);
+
+            if (b + lane < blocks) table[at] = place + through - n;
+            place += __shfl_sync(0xffffffffu, through, 31);
+        }
+        if (lane == 0) counts[x] = place;
+    }
+}
+
+/* One warp: where each expert's pairs begin. */
+static __global__ void prefix_experts(const int64_t *counts, int32_t *begin,
+                                      int experts)
+{
+    int lane = static_cast<int>(threadIdx.x);
     int32_t place = 0;
 
-    for (int x = 0; x < experts; x++) {
-        int32_t from = place;
+    for (int x = 0; x < experts; x += 32) {
+        int32_t n = x + lane < experts
+            ? static_cast<int32_t>(counts[x + lane]) : 0;
+        int32_t through = warp_prefix(n, lane);
 
-        for (int b = 0; b < blocks; b++) {
-            int32_t n = table[int64_t{b} * experts + x];
-            table[int64_t{b} * experts + x] = place;
-            place += n;
-        }
-        counts[x] = place - from;
+        if (x + lane < experts) begin[x + lane] = place + through - n;
+        place += __shfl_sync(0xffffffffu, through, 31);
     }
 }
 
 static __global__ void place_pairs(ints idx, cu_view weight, int64_t pairs,
                                    int experts, const int32_t *table,
-                                   cu_view pair_weight, int32_t *row,
-                                   int32_t *slot)
+                                   const int32_t *begin, cu_view pair_weight,
+                                   int32_t *row, int32_t *slot)
 {
     int top_k = weight.cols;
     int64_t first = int64_t{blockIdx.x} * PAIRS;
     int64_t end = first + PAIRS < pairs ? first + PAIRS : pairs;
 
     for (int x = static_cast<int>(threadIdx.x); x < experts; x += THREADS) {
-        int32_t place = table[int64_t{blockIdx.x} * experts + x];
+        int32_t place = begin[x] + table[int64_t{blockIdx.x} * experts + x];
 
         for (int64_t i = first; i < end; i++) {
             int64_t r = i / top_k, k = i % top_k;
@@ -259,27 +291,27 @@ static int sort_on_device(struct cu *c, const struct k_route_sort *a,
     int experts = static_cast<int>(a->experts), top_k = weight.cols;
     int64_t pairs = int64_t{weight.rows} * top_k;
     int blocks = static_cast<int>((pairs + PAIRS - 1) / PAIRS);
-    size_t table_bytes = static_cast<size_t>(blocks) *
-                         static_cast<size_t>(experts) * sizeof(int32_t);
-    size_t at = (table_bytes + 15) / 16 * 16;
+    size_t e_count = static_cast<size_t>(experts);
+    size_t table_bytes = static_cast<size_t>(blocks) * e_count * 4;
     int32_t *row = a->row, *slot = a->slot;
-    void *room;
-    int rc = cu_meta_begin(c, e);
+    int rc = cu_meta_begin(c, CU_ROOM(table_bytes) + CU_ROOM(e_count * 8) +
+                                  CU_ROOM(e_count * 4), e);
 
-    if (rc == ERR_OK)
-        rc = cu_meta_room(c, at + static_cast<size_t>(experts) * 8, &room, e);
     if (rc != ERR_OK) return rc;
-    int32_t *table = static_cast<int32_t *>(room);
-    int64_t *counts = reinterpret_cast<int64_t *>(
-        static_cast<char *>(room) + at);
+    int32_t *table = static_cast<int32_t *>(cu_meta_room(c, table_bytes));
+    int64_t *counts = static_cast<int64_t *>(cu_meta_room(c, e_count * 8));
+    int32_t *begin = static_cast<int32_t *>(cu_meta_room(c, e_count * 4));
     unsigned grid = static_cast<unsigned>(blocks);
     LAUNCH(count_pairs, grid, THREADS, 0, c->stream, idx, top_k, pairs,
            experts, table);
     CU_LAUNCHED();
-    LAUNCH(prefix_pairs, 1, 1, 0, c->stream, table, counts, blocks, experts);
+    LAUNCH(prefix_blocks, cu_blocks(experts, WARPS), 32 * WARPS, 0, c->stream,
+           table, counts, blocks, experts);
+    CU_LAUNCHED();
+    LAUNCH(prefix_experts, 1, 32, 0, c->stream, counts, begin, experts);
     CU_LAUNCHED();
     LAUNCH(place_pairs, grid, THREADS, 0, c->stream, idx, weight, pairs,
-           experts, table, pair_weight, row, slot);
+           experts, table, begin, pair_weight, row, slot);
     CU_LAUNCHED();
     return c->dev.ops->download(&c->dev, a->counts, counts,
                                 static_cast<size_t>(experts) * 8, e);

@@ -4,11 +4,9 @@
 */
 #include "cu.cuh"
 
-#include <vector>
-
 constexpr int THREADS = 128;
 
-/* ---- by index ------------------------------------------------------------------------- */
+/* ---- by index ----------------------------------------------------------- */
 
 static __global__ void take_rows(cu_view out, cu_view x, const int32_t *row)
 {
@@ -77,7 +75,7 @@ int cu_combine(struct dev *d, const struct k_combine *a, struct err *e)
     return ERR_OK;
 }
 
-/* ---- by ranges ---------------------------------------------------------------------------- */
+/* ---- by ranges ---------------------------------------------------------- */
 
 /* Ranges on the device: where each starts, and the packed row it begins. */
 struct runs {
@@ -122,34 +120,31 @@ static int upload_runs(struct cu *c, const struct range *r, int64_t n,
                        int64_t packed_rows, int64_t wide_rows, runs *s,
                        struct err *e)
 {
-    std::vector<int64_t> both;
-    int64_t row = 0, used = 0;
-    void *p;
+    size_t bytes = static_cast<size_t>(n + 1) * sizeof(int64_t);
+    int64_t *start, *packed, row = 0, used = 0;
+    void *at;
+    int rc = cu_meta_begin(c, 2 * CU_ROOM(bytes), e);
 
+    if (rc != ERR_OK) return rc;
+    start = static_cast<int64_t *>(cu_meta_host(c, bytes, &at));
+    s->start = static_cast<const int64_t *>(at);
+    packed = static_cast<int64_t *>(cu_meta_host(c, bytes, &at));
+    s->packed = static_cast<const int64_t *>(at);
     for (int64_t i = 0; i < n; i++) {
         if (r[i].len == 0) continue;
-        if (r[i].start < 0 || r[i].start + r[i].len > wide_rows)
+        if (r[i].start < 0 || r[i].len < 0 ||
+            r[i].start > wide_rows - r[i].len)
             return err_set(e, ERR_RUN, "cuda: a range ends outside its view");
-        both.push_back(r[i].start);
-    }
-    used = static_cast<int64_t>(both.size());
-    for (int64_t i = 0; i < n; i++) {
-        if (r[i].len == 0) continue;
-        both.push_back(row);
+        start[used] = r[i].start;
+        packed[used++] = row;
         row += r[i].len;
     }
-    both.push_back(row);
+    packed[used] = row;
+    s->n = static_cast<int>(used);
     if (row != packed_rows)
         return err_set(e, ERR_RUN, "cuda: ranges of %lld rows for a view of "
                        "%lld", (long long)row, (long long)packed_rows);
-    int rc = cu_meta_begin(c, e);
-    if (rc == ERR_OK)
-        rc = cu_meta(c, both.data(), both.size() * sizeof both[0], &p, e);
-    if (rc != ERR_OK) return rc;
-    s->start = static_cast<const int64_t *>(p);
-    s->packed = s->start + used;
-    s->n = static_cast<int>(used);
-    return ERR_OK;
+    return cu_meta_send(c, e);
 }
 
 static int move(struct dev *d, const struct mat *mp, const struct mat *mw,

@@ -1,14 +1,15 @@
 #!/bin/sh
-# usage: run-unit.sh BUILD
-# Runs every unit test program in BUILD/unit, two at a time; prints what the
+# usage: run-unit.sh BUILD [FOLDER]
+# Runs every test program in BUILD/FOLDER (unit), two at a time; prints what the
 # failed ones say and one closing line "N passed, N failed" (cmocka tests; a
 # program that dies counts as one more failure). Skipped tests are told.
-logs=$1/unit-log
+folder=${2:-unit}
+logs=$1/$folder-log
 rm -rf "$logs"
 mkdir -p "$logs"
 # shellcheck disable=SC2016
-for t in "$1"/unit/test_*; do
-    [ -x "$t" ] && [ -e "tests/unit/${t##*/}.c" ] && echo "$t"
+for t in "$1/$folder"/test_*; do
+    [ -x "$t" ] && [ -e "tests/$folder/${t##*/}.c" ] && echo "$t"
 done | xargs -P 2 -I '{}' sh -c '
     log=$0/$(basename "$1")
     "$1" >"$log" 2>&1 || echo $? >"$log.code"' "$logs" '{}'

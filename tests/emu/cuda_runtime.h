@@ -14,7 +14,7 @@
 
 #include "emu.h"
 
-/* ---- language ----------------------------------------------------------------- */
+/* ---- language ----------------------------------------------------------- */
 
 #define __global__
 #define __device__
@@ -152,7 +152,7 @@ static inline uint4 make_uint4(unsigned a, unsigned b, unsigned c, unsigned d)
     return {a, b, c, d};
 }
 
-/* ---- runtime -------------------------------------------------------------------- */
+/* ---- runtime ------------------------------------------------------------ */
 
 enum cudaError_t {
     cudaSuccess = 0,

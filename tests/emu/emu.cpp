@@ -23,7 +23,7 @@ namespace {
 constexpr size_t stack_bytes = 128 * 1024;
 constexpr unsigned char fill_byte = 0xff;   /* a NaN in every float type */
 
-/* ---- switching stacks ------------------------------------------------------ */
+/* ---- switching stacks --------------------------------------------------- */
 
 #if defined(__x86_64__)
 /* Saves the callee-saved registers and the stack pointer in *from, goes on
@@ -104,7 +104,7 @@ thread_local machine m;
 
 std::atomic<long> api_calls{0}, api_fail{0};
 
-/* ---- fibers ------------------------------------------------------------------- */
+/* ---- fibers ------------------------------------------------------------- */
 
 void leave_to_main(fiber *f)
 {
@@ -178,7 +178,7 @@ void prepare(fiber *f, char *stack)
 #endif
 }
 
-/* ---- the scheduler --------------------------------------------------------------- */
+/* ---- the scheduler ------------------------------------------------------ */
 
 uint64_t next_random()
 {

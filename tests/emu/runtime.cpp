@@ -1,6 +1,7 @@
 /* runtime.cpp - the CUDA runtime and cuBLAS of tests/emu */
 #include <sched.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <deque>
 
@@ -11,7 +12,11 @@
 #define BLAS_CALL EMU_CALL(CUBLAS_STATUS_EXECUTION_FAILED)
 
 static const size_t total_memory = size_t{8} << 30;
-static thread_local size_t used_memory;
+static std::atomic<size_t> used_memory;
+static std::atomic<long> open_handles;
+
+long emu_held_bytes(void) { return static_cast<long>(used_memory.load()); }
+long emu_open_handles(void) { return open_handles.load(); }
 
 const char *cudaGetErrorString(cudaError_t e)
 {
@@ -85,14 +90,11 @@ cudaError_t cudaFree(void *p)
 }
 cudaError_t cudaMallocHost(void **p, size_t n)
 {
-    EMU_CALL(cudaErrorMemoryAllocation);
-    *p = malloc(n);
-    return *p ? cudaSuccess : cudaErrorMemoryAllocation;
+    return cudaMalloc(p, n);
 }
 cudaError_t cudaFreeHost(void *p)
 {
-    free(p);
-    return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
+    return cudaFree(p);
 }
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind)
 {
@@ -152,11 +154,13 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
     CALL;
     *s = new emu_stream;
+    open_handles++;
     return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     delete s;
+    open_handles--;
     return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t s)
@@ -180,6 +184,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned)
 {
     CALL;
     *e = static_cast<cudaEvent_t>(malloc(1));
+    open_handles++;
     return cudaSuccess;
 }
 cudaError_t cudaEventCreate(cudaEvent_t *e)
@@ -189,6 +194,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *e)
 cudaError_t cudaEventDestroy(cudaEvent_t e)
 {
     free(e);
+    open_handles--;
     return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
@@ -205,25 +211,28 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
 }
 cudaError_t emu_set_attribute() { CALL; return cudaSuccess; }
 
-/* ---- cuBLAS --------------------------------------------------------------------- */
+/* ---- cuBLAS ------------------------------------------------------------- */
 
-struct emu_cublas { int unused; };
+struct emu_cublas { cudaStream_t stream; };
 
 cublasStatus_t cublasCreate(cublasHandle_t *h)
 {
     BLAS_CALL;
-    *h = new emu_cublas{0};
+    *h = new emu_cublas{nullptr};
+    open_handles++;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasDestroy(cublasHandle_t h)
 {
     delete h;
+    open_handles--;
     return emu_api_fails() ? CUBLAS_STATUS_EXECUTION_FAILED
                            : CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasSetStream(cublasHandle_t, cudaStream_t)
+cublasStatus_t cublasSetStream(cublasHandle_t h, cudaStream_t s)
 {
     BLAS_CALL;
+    h->stream = s;
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t)
@@ -279,7 +288,7 @@ static double scalar(const void *p, cublasComputeType_t c)
         : double{*static_cast<const float *>(p)};
 }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t ta,
+cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta,
                             cublasOperation_t tb, int m, int n, int k,
                             const void *alpha, const void *a,
                             cudaDataType at, int lda, const void *b,
@@ -292,20 +301,23 @@ cublasStatus_t cublasGemmEx(cublasHandle_t, cublasOperation_t ta,
         return CUBLAS_STATUS_INVALID_VALUE;
     double scale = scalar(alpha, compute), keep = scalar(beta, compute);
 
-    for (int j = 0; j < n; j++)
-        for (int i = 0; i < m; i++) {
-            double sum = 0;
-            size_t at_c = static_cast<size_t>(j) * size_t(ldc) + size_t(i);
+    emu_stream_push(h->stream, [=] {
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t i = 0; i < m; i++) {
+                double sum = 0;
+                size_t to = size_t(j * ldc + i);
 
-            for (int x = 0; x < k; x++)
-                sum += element(a, at, ta == CUBLAS_OP_N
-                                   ? size_t(x) * size_t(lda) + size_t(i)
-                                   : size_t(i) * size_t(lda) + size_t(x)) *
-                       element(b, bt, tb == CUBLAS_OP_N
-                                   ? size_t(j) * size_t(ldb) + size_t(x)
-                                   : size_t(x) * size_t(ldb) + size_t(j));
-            put(c, ct, at_c,
-                scale * sum + (keep != 0 ? keep * element(c, ct, at_c) : 0));
-        }
+                for (int64_t x = 0; x < k; x++)
+                    sum += element(a, at, size_t(ta == CUBLAS_OP_N
+                                                     ? x * lda + i
+                                                     : i * lda + x)) *
+                           element(b, bt, size_t(tb == CUBLAS_OP_N
+                                                     ? j * ldb + x
+                                                     : x * ldb + j));
+                put(c, ct, to,
+                    scale * sum + (keep != 0 ? keep * element(c, ct, to) : 0));
+            }
+        return true;
+    });
     return CUBLAS_STATUS_SUCCESS;
 }

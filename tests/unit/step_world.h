@@ -1,6 +1,7 @@
 /*
 ** step_world.h - small models that really compute: all ranks of one wave as
-** threads on the cpu device, losses and every adapter gradient gathered.
+** threads, on the cpu device unless another whose memory the host can read
+** is named, losses and every adapter gradient gathered.
 */
 #ifndef STEP_WORLD_H
 #define STEP_WORLD_H
@@ -65,6 +66,7 @@ struct run {
     double learning_rate;
     bool forced;            /* routes are replayed, not chosen */
     bool trace;             /* allocators keep their events */
+    const struct dev_ops *device;   /* NULL: cpu */
 };
 
 struct outcome {
@@ -198,7 +200,10 @@ static void *rank_open(void *arg)
     struct mem_config mc = {.trace = r->all->run.trace};
     struct dev_options o = {.act = r->all->run.act, .rank = (int)r->c.rank};
 
-    world_need(dev_cpu.open(&o, &r->dev, &r->e), &r->e);
+    const struct dev_ops *ops = r->all->run.device;
+
+    if (ops == NULL) ops = &dev_cpu;
+    world_need(ops->open(&o, &r->dev, &r->e), &r->e);
     world_need(mem_new(&mc, r->dev->source, &r->mem, &r->e), &r->e);
     r->rc = step_new(&r->c, r->dev, r->mem, r->comm, &r->s, &r->e);
     return NULL;
@@ -278,7 +283,15 @@ static inline void world_close(struct session *x)
 
 static double world_value(const struct tensor *t, int64_t i)
 {
+    uint32_t bits;
+    float x;
+
     if (t->m.t == DT_F64) return ((const double *)t->m.p)[i];
+    if (t->m.t == DT_BF16) {
+        bits = (uint32_t)((const uint16_t *)t->m.p)[i] << 16;
+        memcpy(&x, &bits, sizeof x);
+        return (double)x;
+    }
     return (double)((const float *)t->m.p)[i];
 }
 

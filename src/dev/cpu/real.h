@@ -118,6 +118,7 @@ static inline void cells_out(const struct mat *m, int64_t r, int64_t c,
     void *p = cell(m, r, c);
     int64_t i;
 
+    if (n == 0) return;     /* there may be no element to point at */
     if (m->t == REAL_TYPE) {
         memcpy(p, src, (size_t)n * sizeof *src);
     } else if (m->t == DT_BF16) {

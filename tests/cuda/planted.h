@@ -1,0 +1,24 @@
+/* planted.h - see planted.cu */
+#ifndef TESTS_CUDA_PLANTED_H
+#define TESTS_CUDA_PLANTED_H
+
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The sum of 64 numbers by a block, with its barrier or without. */
+int planted_sum(const int *x, bool barrier);
+/* x[i] = 1 for i below threads. */
+void planted_overrun(int *x, int threads);
+/* threads write into room elements of shared memory. */
+void planted_shared_overrun(int *out, int threads, int room);
+/* A lane does not come to a warp's exchange. */
+void planted_deadlock(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

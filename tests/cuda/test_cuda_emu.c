@@ -1,0 +1,99 @@
+/*
+** test_cuda_emu.c - the emulator finds planted mistakes: a missing barrier by
+** the order of threads, accesses out of bounds by ASan, a block that waits
+** for ever by its state.
+*/
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pair.h"
+#include "planted.h"
+
+static void test_barrier(void **state)
+{
+    int x[64], i, with[3], without[3], differ = 0;
+
+    (void)state;
+    for (i = 0; i < 64; i++) x[i] = i + 1;
+    for (i = 0; i < 3; i++) {
+        emu_set_order((enum emu_order)i, 7);
+        with[i] = planted_sum(x, true);
+        without[i] = planted_sum(x, false);
+        assert_int_equal(with[i], 64 * 65 / 2);
+        differ += without[i] != without[0];
+    }
+    assert_true(differ > 0);
+}
+
+static void overrun(void)
+{
+    int *x = malloc(7 * sizeof *x);
+
+    planted_overrun(x, 8);
+    free(x);
+}
+
+static void shared_overrun(void)
+{
+    int out = 0;
+
+    planted_shared_overrun(&out, 8, 7);
+}
+
+/* What the child writes before it dies; it must die. */
+static void dies(void (*f)(void), const char *says)
+{
+    char text[65536];
+    size_t n = 0;
+    ssize_t got;
+    int fd[2], status;
+    pid_t child;
+
+    assert_int_equal(pipe(fd), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(fd[1], 2);
+        close(fd[0]);
+        f();
+        _exit(0);
+    }
+    close(fd[1]);
+    while (n < sizeof text - 1
+           && (got = read(fd[0], text + n, sizeof text - 1 - n)) > 0)
+        n += (size_t)got;
+    text[n] = '\0';
+    close(fd[0]);
+    waitpid(child, &status, 0);
+    assert_true(!WIFEXITED(status) || WEXITSTATUS(status) != 0);
+    if (strstr(text, says) == NULL) fail_msg("not said: %s", says);
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    dies(overrun, "heap-buffer-overflow");
+    dies(shared_overrun, "heap-buffer-overflow");
+#else
+    (void)overrun;
+    (void)shared_overrun;
+    skip();
+#endif
+}
+
+static void test_deadlock(void **state)
+{
+    (void)state;
+    dies(planted_deadlock, "waits for ever");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_barrier), cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_deadlock)
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
