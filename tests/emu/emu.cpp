@@ -160,8 +160,9 @@ void prepare(fiber *f, char *stack)
     f->stack = stack;
     f->fake_stack = nullptr;
 #ifdef EMU_ASAN
-    /* what the last fiber on this stack left behind */
-    ASAN_UNPOISON_MEMORY_REGION(stack, stack_bytes);
+    /* what the last fiber on this stack left behind: the frames that it did
+    ** not return from, fiber_main's and leave_to_main's */
+    ASAN_UNPOISON_MEMORY_REGION(stack + stack_bytes - 2048, 2048);
 #endif
 #if defined(__x86_64__)
     void **top = reinterpret_cast<void **>(stack + stack_bytes);
@@ -244,7 +245,8 @@ void set_up_block(dim3 grid, dim3 block, dim3 at, size_t shared)
     size_t n = size_t{block.x} * block.y * block.z;
 
     m.fibers.resize(n);
-    m.warps.assign((n + 31) / 32, warp{});
+    m.warps.resize((n + 31) / 32);
+    for (warp &w : m.warps) w.arrived = 0, w.turn = 0;
     while (m.stacks.size() < n) {
         void *p = nullptr;
         if (posix_memalign(&p, 64, stack_bytes) != 0) abort();
