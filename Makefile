@@ -209,7 +209,7 @@ RACES := comm_local dev_threads step_oom step_threads
 test:
 	@$(SUBMAKE) all unit-programs $(BUILD)/fake/peakproof-cuda.so
 	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
-	    all unit-programs
+	    all unit-programs emu-programs
 	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \
 	    $(RACES:%=$(BUILD)-tsan/unit/test_%)
 	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/run.sh $(BUILD)

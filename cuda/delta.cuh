@@ -100,5 +100,8 @@ int delta_check(const struct dev_piece *piece, int64_t n, int64_t rows,
 
 /* Writes h, v_new and, where asked for, the final states. */
 int delta_states_run(struct cu *c, const delta_args &a, bool bf, struct err *e);
+/* dq, dk, dg and dbeta from h, dh, v_new and du. */
+int delta_gradients_run(struct cu *c, const delta_args &a, bool bf,
+                        struct err *e);
 
 #endif

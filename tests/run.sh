@@ -36,6 +36,7 @@ part() {
 part 'lint' sh tests/lint.sh
 part 'unit' sh tests/run-unit.sh "$build"
 part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
+part 'cuda, emulated' sh tests/run-unit.sh "$build-san" cuda
 part 'unit, threads' sh tests/run-unit.sh "$build-tsan"
 part 'fuzz corpus, sanitized' sh tests/run-corpus.sh "$build-san"
 part 'command line' sh tests/run-cli.sh "$build"

@@ -17,13 +17,15 @@ extern const struct dev_ops cu_ops;
 /* A root with two children, one that forks again, and a lone one. */
 static const int64_t forks[] = {-1, 0, 0, -1, 3, 3, 4, -1};
 static const int64_t fork_tokens[] = {67, 5, 2, 6, 3, 7, 4, 1};
+static const int64_t few_tokens[] = {7, 5, 2, 6, 3, 7, 4, 1};
 
-static struct world forked;
+static struct world forked, small;
 
 static int setup(void **state)
 {
     (void)state;
     world_new(&forked, world_hybrid, forks, fork_tokens, 8);
+    world_new(&small, world_small, forks, few_tokens, 8);
     return 0;
 }
 
@@ -31,6 +33,7 @@ static int teardown(void **state)
 {
     (void)state;
     world_free(&forked);
+    world_free(&small);
     return 0;
 }
 
@@ -47,20 +50,22 @@ static void test_losses(void **state)
         {.cp = 1, .ep = 1, .lora = 4}, {.cp = 2, .ep = 1, .lora = 4},
         {.cp = 2, .ep = 2, .lora = 4, .cut = 70},
     };
+    static const struct world *const worlds[] = {&forked, &small, &forked};
     size_t i;
 
     (void)state;
     for (i = 0; i < sizeof runs / sizeof runs[0]; i++) {
         struct run run = runs[i];
+        const struct world *w = worlds[i];
         struct outcome want, got;
         int64_t r;
 
         run.act = DT_F32;
         run.waves = 1;
         run.forced = true;
-        world_run(&forked, &run, &want);
+        world_run(w, &run, &want);
         run.device = &cu_ops;
-        world_run(&forked, &run, &got);
+        world_run(w, &run, &got);
         if (!(value_of(got.loss - want.loss) < 1e-5))
             fail_msg("run %zu: loss %.9g, not %.9g", i, got.loss, want.loss);
         if (!(world_distance(&got, &want) < 1e-4))
@@ -183,11 +188,11 @@ static void test_dry_is_the_same(void **state)
     int64_t rank;
 
     (void)state;
-    world_run(&forked, &run, &o);
-    routing = recorded(&forked, &run, &o);
-    world_need(plan_make(&forked.m, &forked.b, &po, &p, &e), &e);
+    world_run(&small, &run, &o);
+    routing = recorded(&small, &run, &o);
+    world_need(plan_make(&small.m, &small.b, &po, &p, &e), &e);
     for (rank = 0; rank < run.cp; rank++)
-        dry_rank(&forked, &run, &p, &routing, &o, rank);
+        dry_rank(&small, &run, &p, &routing, &o, rank);
     plan_free(&p);
     free(routing.rows);
     outcome_free(&o);
