@@ -263,7 +263,9 @@ CUDA_LINK    = $(call cuda_lib,cublas) \
                $(foreach d,$(CUDA_LIBDIRS),-Xlinker -rpath=$(abspath $(d)))
 CUDA_OBJS   := $(patsubst cuda/%.cu,$(BUILD)/nvcc/%.o,$(wildcard cuda/*.cu))
 
-.PHONY: cuda deps-cuda
+.PHONY: cuda deps-cuda print-nvcc
+print-nvcc:
+	@echo $(NVCC)
 cuda: $(MODULE)
 $(MODULE): $(CUDA_OBJS) $(BUILD)/nvcc/err.o
 	$(call say,LINK,$@)
