@@ -1,0 +1,115 @@
+# tests.mk - what is built and run for tests; part of the Makefile above.
+
+# tests/unit/test_MODULE_subject.c links MODULE's archive and those to its
+# right in MODULES.
+UNIT  := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/unit/test_*.c))
+BENCH := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/bench/*.c))
+FUZZ  := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/fuzz/fuzz_*.c))
+# tests/unit/test_bench_subject.c links the program, its main left out.
+below  = $(if $(filter bench,$(1)),$(filter-out %/main.o,$(MAIN)) $(LIB_ALL),\
+             $(patsubst %,$(BUILD)/lib%.a,$(shell echo ' $(MODULES) ' | \
+                 sed -n 's/.* \($(1) .*\)/\1/p')))
+module = $(word 2,$(subst _, ,$(1)))
+
+.SECONDARY:     # objects of tests are kept
+.SECONDEXPANSION:
+$(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module,$$*))
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+# tests/unit/fault.h makes the n-th host allocation of our objects fail.
+$(BUILD)/unit/%_fault: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+
+# tests/cuda/test_cuda_*.c run the sources of cuda/ on tests/emu: a GPU's
+# threads, runtime and libraries on the CPU, for which the .cu are C++.
+EMU_SRC  := $(filter-out cuda/module.cu,$(wildcard cuda/*.cu)) \
+            $(wildcard tests/emu/*.cpp) tests/cuda/planted.cu
+EMU_OBJ  := $(patsubst %,$(BUILD)/emu/%.o,$(basename $(EMU_SRC)))
+EMU      := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c))
+EMU_FLAGS = -std=c++17 $(OPT) -Wall -Wextra -I. -Isrc -Icuda -Itests/emu \
+            -MMD -MP $(SAN_CFLAGS) $(if $(WERROR),-Werror) $(CXXFLAGS)
+
+$(BUILD)/emu/%.o: %.cu $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU,$<)
+	$(Q)$(CXX) $(EMU_FLAGS) -x c++ -c -o $@ $<
+$(BUILD)/emu/%.o: %.cpp $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,EMU,$<)
+	$(Q)$(CXX) $(EMU_FLAGS) -c -o $@ $<
+$(BUILD)/libemu.a: $(EMU_OBJ)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(EMU): $(BUILD)/cuda/%: $(BUILD)/tests/cuda/%.o $(BUILD)/libemu.a \
+                         $$(call below,step)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CXX) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
+
+$(BUILD)/bench/%: $(BUILD)/tests/bench/%.o $(LIB_ALL)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+
+# A module that stands in for CUDA's, with the cpu device inside; objects of
+# its own, since it is a shared library. tests/run-processes.sh loads it.
+FAKE_SRC := tests/cuda/fake_module.c $(wildcard src/base/*.c) \
+            $(wildcard src/dev/cpu/*.c)
+FAKE_OBJ := $(FAKE_SRC:%.c=$(BUILD)/fake/%.o)
+$(BUILD)/fake/peakproof-cuda.so: $(FAKE_OBJ)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -shared $(ALL_LDFLAGS) -o $@ $^ $(LIBS)
+$(BUILD)/fake/%.o: %.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -c -o $@ $<
+$(BUILD)/fake/tests/cuda/fake_module.o: $(BUILD)/version
+$(BUILD)/fake/tests/cuda/fake_module.o: private CFLAGS += \
+    -DPEAKPROOF_VERSION='"$(VERSION)"'
+
+# A fuzz target is linked with libFuzzer, or with a main that replays files.
+FUZZ_MAIN = $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/fuzz/replay.o)
+$(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $$(FUZZ_MAIN) $(LIB_ALL)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_LDFLAGS)) -o $@ $^ $(LIBS)
+
+.PHONY: unit unit-programs emu emu-programs test lint bench fuzz
+emu-programs: $(EMU)
+emu: $(EMU)
+	@sh tests/run-unit.sh $(BUILD) cuda
+
+unit-programs: $(UNIT) $(FUZZ)
+unit: $(UNIT)
+	@sh tests/run-unit.sh $(BUILD)
+
+lint:
+	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/lint.sh
+
+# What TSan looks at: all that runs ranks as threads, in waves it can follow.
+RACES := comm_local dev_threads step_oom step_threads
+
+# Builds once more with ASan and UBSan, and those with TSan (without -Werror:
+# under instrumentation gcc warns of what is not there); tests/run.sh runs all
+# and counts.
+test:
+	@$(SUBMAKE) all unit-programs $(BUILD)/fake/peakproof-cuda.so
+	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
+	    all unit-programs emu-programs
+	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \
+	    $(RACES:%=$(BUILD)-tsan/unit/test_%)
+	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/run.sh $(BUILD)
+
+bench: all $(BENCH)
+	@sh tests/run-bench.sh $(BUILD)
+
+FUZZ_SECONDS ?= 20
+fuzz:
+	@command -v clang >/dev/null || { \
+	    echo "fuzz: clang is missing (apt-get install clang)"; exit 2; }
+	@$(SUBMAKE) BUILD=$(BUILD)-fuzz CC=clang \
+	    SAN=fuzzer-no-link,address,undefined \
+	    $(FUZZ:$(BUILD)/%=$(BUILD)-fuzz/%)
+	@sh tests/run-fuzz.sh $(BUILD)-fuzz $(FUZZ_SECONDS)
