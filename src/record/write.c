@@ -60,15 +60,22 @@ static int cut(struct record *r, enum record_file f, uint64_t len,
     return ERR_OK;
 }
 
+static int sync_file(const struct record *r, enum record_file f,
+                     struct err *e)
+{
+    if (fdatasync(r->fd[f]) == 0 || errno == EINVAL || errno == EROFS)
+        return ERR_OK;
+    return io_error(e, r, f, errno);
+}
+
 static int sync_all(struct record *r, struct err *e)
 {
-    int f;
+    int f, rc = ERR_OK;
 
-    for (f = 0; f < RECORD_FILES; f++)
-        if (fdatasync(r->fd[f]) != 0 && errno != EINVAL && errno != EROFS)
-            return io_error(e, r, (enum record_file)f, errno);
-    clock_gettime(CLOCK_MONOTONIC, &r->synced);
-    return ERR_OK;
+    for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
+        rc = sync_file(r, (enum record_file)f, e);
+    if (rc == ERR_OK) clock_gettime(CLOCK_MONOTONIC, &r->synced);
+    return rc;
 }
 
 static int sync_now_and_then(struct record *r, struct err *e)
@@ -157,12 +164,23 @@ static int recover_files(struct record *r, const struct buf *text,
     int rc, f;
 
     rc = recover(text, &r->had, e);
-    for (f = 0; rc == ERR_OK && f < RECORD_CASE_FILES; f++)
+    /* marks before rows: none may stand without its rows */
+    for (f = RECORD_CASES; rc == ERR_OK && f >= 0; f--)
         rc = reset(r, (enum record_file)f, r->had.keep[f], e);
     if (rc == ERR_OK)
         rc = reset(r, RECORD_CHECKS, keep_checks ? r->len[RECORD_CHECKS] : 0,
                    e);
     return rc;
+}
+
+/* A run that is replaced loses its commit marks, for good, before the new
+** identity stands beside them: killed here, a folder says that nothing is
+** done, and never passes old cases off as those of the new run. */
+static int drop_marks(struct record *r, struct err *e)
+{
+    int rc = reset(r, RECORD_CASES, 0, e);
+
+    return rc == ERR_OK ? sync_file(r, RECORD_CASES, e) : rc;
 }
 
 /* Nothing is made or changed before everything has been looked at. */
@@ -177,6 +195,7 @@ static int open_files(struct record *r, enum record_mode mode, struct err *e)
         rc = read_file(r, (enum record_file)f, &text[f], e);
     for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
         rc = open_file(r, (enum record_file)f, text[f].len, e);
+    if (rc == ERR_OK && mode == RECORD_REPLACE) rc = drop_marks(r, e);
     if (rc == ERR_OK) rc = record_run_write(r, e);
     if (rc == ERR_OK && mode != RECORD_REPLACE)
         rc = recover_files(r, text, mode == RECORD_APPEND, e);
