@@ -30,8 +30,8 @@ CUDA_LIBDIRS = $(wildcard $(CUDA_ROOT)/lib64 $(CUDA_ROOT)/lib \
 # By file name: wheels have no libcublas.so without a number.
 cuda_lib     = $(firstword $(foreach d,$(CUDA_LIBDIRS),\
                    $(wildcard $(d)/lib$(1).so $(d)/lib$(1).so.[0-9]*)))
-CUDA_LINK    = $(call cuda_lib,cublas) \
-               $(if $(NCCL_H),$(or $(call cuda_lib,nccl),-lnccl)) \
+CUDA_LINK    = -Xlinker $(call cuda_lib,cublas) $(if $(NCCL_H),\
+                   -Xlinker $(or $(call cuda_lib,nccl),-lnccl)) \
                $(foreach d,$(CUDA_LIBDIRS),-Xlinker -rpath=$(abspath $(d)))
 CUDA_OBJS   := $(patsubst cuda/%.cu,$(BUILD)/nvcc/%.o,$(wildcard cuda/*.cu))
 
