@@ -27,8 +27,11 @@ EMU_SRC  := $(filter-out cuda/module.cu,$(wildcard cuda/*.cu)) \
             $(wildcard tests/emu/*.cpp) tests/cuda/planted.cu
 EMU_OBJ  := $(patsubst %,$(BUILD)/emu/%.o,$(basename $(EMU_SRC)))
 EMU      := $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/cuda/test_*.c))
+# (gcc does not see that what a launch captures was set by a call)
 EMU_FLAGS = -std=c++17 $(OPT) -Wall -Wextra -I. -Isrc -Icuda -Itests/emu \
-            -MMD -MP $(SAN_CFLAGS) $(if $(WERROR),-Werror) $(CXXFLAGS)
+            -Wno-maybe-uninitialized -DPEAKPROOF_NCCL -fPIC -MMD -MP \
+            $(SAN_CFLAGS) \
+            $(if $(WERROR),-Werror) $(CXXFLAGS)
 
 $(BUILD)/emu/%.o: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
@@ -41,6 +44,17 @@ $(BUILD)/emu/%.o: %.cpp $(BUILD)/flags
 $(BUILD)/libemu.a: $(EMU_OBJ)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
+
+# The whole module on the emulator: the program runs on it as on a GPU
+# (tests/run-emu.sh).
+EMU_MODULE := $(BUILD)/emu/peakproof-cuda.so
+$(EMU_MODULE): $(filter-out %/planted.o,$(EMU_OBJ)) \
+               $(BUILD)/emu/cuda/module.o $(BUILD)/fake/src/base/err.o
+	$(call say,LINK,$@)
+	$(Q)$(CXX) -shared $(ALL_LDFLAGS) -o $@ $^ -Wl,-z,defs -lpthread
+$(BUILD)/emu/cuda/module.o: $(BUILD)/version
+$(BUILD)/emu/cuda/module.o: private EMU_FLAGS += \
+    -DPEAKPROOF_VERSION='"$(VERSION)"'
 
 $(EMU): $(BUILD)/cuda/%: $(BUILD)/tests/cuda/%.o $(BUILD)/libemu.a \
                          $$(call below,step)
@@ -95,7 +109,8 @@ RACES := comm_local dev_threads step_oom step_threads
 # under instrumentation gcc warns of what is not there); tests/run.sh runs all
 # and counts.
 test:
-	@$(SUBMAKE) all unit-programs $(BUILD)/fake/peakproof-cuda.so
+	@$(SUBMAKE) all unit-programs $(EMU_MODULE) \
+	    $(BUILD)/fake/peakproof-cuda.so
 	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
 	    all unit-programs emu-programs
 	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \

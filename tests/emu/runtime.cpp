@@ -31,7 +31,15 @@ const char *cudaGetErrorString(cudaError_t e)
 const char *cudaGetErrorName(cudaError_t e) { return cudaGetErrorString(e); }
 cudaError_t cudaGetLastError() { CALL; return cudaSuccess; }
 cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
-cudaError_t cudaGetDeviceCount(int *n) { CALL; *n = 2; return cudaSuccess; }
+/* EMU_GPUS, 2 without it. */
+cudaError_t cudaGetDeviceCount(int *n)
+{
+    const char *text = getenv("EMU_GPUS");
+
+    CALL;
+    *n = text != nullptr ? atoi(text) : 2;
+    return *n > 0 ? cudaSuccess : cudaErrorNoDevice;
+}
 cudaError_t cudaSetDevice(int) { CALL; return cudaSuccess; }
 cudaError_t cudaGetDevice(int *i) { CALL; *i = 0; return cudaSuccess; }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int i)
