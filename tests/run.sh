@@ -37,6 +37,7 @@ part 'lint' sh tests/lint.sh
 part 'unit' sh tests/run-unit.sh "$build"
 part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
 part 'cuda, emulated' sh tests/run-unit.sh "$build-san" cuda
+part 'cuda, tensor cores' sh tests/run-ptx.sh "$NVCC"
 part 'unit, threads' sh tests/run-unit.sh "$build-tsan"
 part 'fuzz corpus, sanitized' sh tests/run-corpus.sh "$build-san"
 part 'command line' sh tests/run-cli.sh "$build"

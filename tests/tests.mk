@@ -115,7 +115,8 @@ test:
 	    all unit-programs emu-programs
 	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \
 	    $(RACES:%=$(BUILD)-tsan/unit/test_%)
-	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/run.sh $(BUILD)
+	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' NVCC='$(NVCC)' \
+	    sh tests/run.sh $(BUILD)
 
 bench: all $(BENCH)
 	@sh tests/run-bench.sh $(BUILD)
