@@ -252,6 +252,19 @@ static int code_of(enum record_status s)
     return code[s];
 }
 
+/* A case that failed before: its code, and one line for the first. */
+static void keep_failed(struct run *r, const struct run_job *j,
+                        enum record_status s)
+{
+    r->n_wrong += s == STATUS_WRONG;
+    if (r->first_code != ERR_OK) return;
+    r->first_code = code_of(s);
+    say_warning("run: %s/%s failed before (%s, cases.csv says why) and is "
+                "kept (leave out --resume to run it again)",
+                j->scenario->name, j->scenario->kase[j->index].name,
+                record_status_name(s));
+}
+
 /* Takes committed cases off the list of jobs. */
 static void skip_kept(struct run *r)
 {
@@ -266,8 +279,7 @@ static void skip_kept(struct run *r)
             continue;
         }
         r->n_kept++;
-        r->n_wrong += s == STATUS_WRONG;
-        if (r->first_code == ERR_OK) r->first_code = code_of(s);
+        if (s != STATUS_OK) keep_failed(r, j, s);
     }
     r->n_job = n;
     if (r->n_kept > 0 && r->x.check)
@@ -379,6 +391,7 @@ static int run_all(struct run *r, struct err *e)
     int64_t wrong = 0;
     int rc, closed;
 
+    r->x.record = r->record;
     skip_kept(r);
     progress_init(&r->progress);
     if (!r->args->json) run_show_header(&r->x, &header);

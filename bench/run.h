@@ -50,6 +50,7 @@ struct run_context {
     int gpu;                        /* of a rank that is a process */
     bool has_nccl;
     struct launch launch;           /* what a launcher says of us */
+    struct record *record;          /* workers leave it; or NULL */
     struct line *line;              /* to the other processes, or NULL */
     struct scenario_estimators **extra;         /* [n_extra] --estimator */
     int n_extra;
@@ -77,7 +78,7 @@ struct case_result {
 ** (host memory, sums that do not add up) leaves rows empty and code set. */
 void run_case(const struct run_context *x, const struct scenario *s,
               int64_t i, struct case_result *out);
-/* The result of a case whose worker ended without one. */
+/* The result of a case whose worker ended without one, say, "by signal 9". */
 void run_case_died(const struct run_context *x, const struct scenario *s,
                    int64_t i, const char *how, struct case_result *out);
 void case_result_free(struct case_result *r);

@@ -4,14 +4,18 @@
 ** A worker is forked for one case and sends its packed result through a
 ** pipe. The parent reads all pipes at once, keeps results that came early,
 ** and hands them over in order. A worker that ends without a whole result
-** (killed, crashed) makes a failed case; the others go on.
+** (killed, crashed) makes a failed case; the others go on. Workers leave
+** SIGINT and SIGTERM to the parent, let go of the folder's lock, and end when
+** the parent does, however it does.
 */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,6 +43,16 @@ struct pool {
     void *ctx;
 };
 
+/* In the child: nothing of the parent's that outlives it. */
+static void leave_parent(const struct run_context *x, pid_t parent)
+{
+    signal(SIGINT, SIG_IGN);        /* the parent decides */
+    signal(SIGTERM, SIG_IGN);
+    record_leave(x->record);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+        _exit(1);
+}
+
 /* The child's whole life: never returns. */
 static void work(const struct run_context *x, const struct run_job *j, int fd)
 {
@@ -46,7 +60,6 @@ static void work(const struct run_context *x, const struct run_job *j, int fd)
     struct buf b = BUF_INIT;
     size_t sent = 0;
 
-    signal(SIGINT, SIG_IGN);        /* the parent decides */
     run_case(x, j->scenario, j->index, &r);
     case_result_pack(&r, &b);
     while (!b.failed && sent < b.len) {
@@ -60,10 +73,13 @@ static void work(const struct run_context *x, const struct run_job *j, int fd)
 
 static int start(struct pool *p, struct worker *w, struct err *e)
 {
+    pid_t parent = getpid();
     int fd[2], i;
 
     if (pipe(fd) != 0)
         return err_set(e, ERR_RUN, "cannot make a pipe: %s", strerror(errno));
+    /* what a case starts must not hold its pipe open */
+    for (i = 0; i < 2; i++) (void)fcntl(fd[i], F_SETFD, FD_CLOEXEC);
     w->pid = fork();
     if (w->pid < 0) {
         int why = errno;
@@ -74,6 +90,7 @@ static int start(struct pool *p, struct worker *w, struct err *e)
                        "-j)", strerror(why));
     }
     if (w->pid == 0) {
+        leave_parent(p->x, parent);
         close(fd[0]);
         for (i = 0; i < p->n_worker; i++)
             if (p->worker[i].pid != 0) close(p->worker[i].fd);
@@ -109,12 +126,13 @@ static void finish(struct pool *p, struct worker *w)
     close(w->fd);
     while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) continue;
     if (WIFSIGNALED(status)) {
-        snprintf(how, sizeof how, "was ended by signal %d (%s)",
-                 WTERMSIG(status), strsignal(WTERMSIG(status)));
+        snprintf(how, sizeof how, "by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
         run_case_died(p->x, j->scenario, j->index, how, r);
     } else if (case_result_unpack(buf_text(&w->got), w->got.len, r, &e) !=
                ERR_OK) {
-        run_case_died(p->x, j->scenario, j->index, e.text, r);
+        snprintf(how, sizeof how, "early: %s", e.text);
+        run_case_died(p->x, j->scenario, j->index, how, r);
     }
     p->there[w->job] = true;
     buf_free(&w->got);

@@ -123,7 +123,7 @@ int case_result_unpack(const char *data, size_t len, struct case_result *out,
     get_buf(&c, &r.complaint);
     get_files(&c, &r, n_file);
     if (rc == ERR_OK && (c.bad || c.left != 0))
-        rc = err_set(e, ERR_RUN, "ended before its result was whole");
+        rc = err_set(e, ERR_RUN, "its result is not whole");
     if (rc != ERR_OK) {
         case_result_free(&r);
         return rc;

@@ -196,6 +196,11 @@ struct record_info {
 
 struct record;
 
+/* How the note of a case begins whose process ended without a result. That
+** says nothing of the case: RESUME does not keep it, nor those after it, so
+** that a run goes on to the same bytes in the end. */
+#define RECORD_DIED "worker was ended "
+
 /* Makes the folder where needed. A folder whose records.csv has another
 ** header is refused (ERR_USAGE): it is not ours to replace. RESUME cuts
 ** every file after the last committed case, and checks.csv to its header;
@@ -225,6 +230,9 @@ struct record_check {
 };
 int record_check(struct record *r, const struct record_check *c,
                  struct err *e) MUST_CHECK;
+/* In a child process: closes the files, and with them this process's share in
+** the lock. The child must not use r, nor free it. NULL is fine. */
+void record_leave(struct record *r);
 /* Syncs, and marks the run finished in run.json when done. Frees r in any
 ** case; NULL is fine. */
 int record_close(struct record *r, bool done, struct err *e) MUST_CHECK;

@@ -33,7 +33,7 @@ static bool next_row(const char *s, size_t len, struct raw *r)
 }
 
 /* Copies a cell (from 0) into out, as far as it fits. Those asked for are
-** numbers and words, which are never quoted. */
+** numbers and words, which are never quoted, or a text's beginning. */
 static void cell_of(const struct raw *r, int64_t cell, char *out, size_t cap)
 {
     bool quoted = false;
@@ -107,9 +107,21 @@ static int64_t status_of(const struct raw *r)
     return STATUS_ERROR;
 }
 
-/* Commit marks up to the first whose rows are not all there. */
-static int take_marks(const struct buf *cases, const struct tally *t,
-                      struct recovered *out, struct err *e)
+static bool died(const struct raw *r)
+{
+    char cell[sizeof RECORD_DIED + 1];
+    const char *note = cell;
+
+    cell_of(r, column("note"), cell, sizeof cell);
+    if (*note == '"') note++;
+    return status_of(r) == STATUS_ERROR &&
+           strncmp(note, RECORD_DIED, strlen(RECORD_DIED)) == 0;
+}
+
+/* Commit marks up to the first that does not count. */
+static int take_marks(const struct buf *cases, bool dead,
+                      const struct tally *t, struct recovered *out,
+                      struct err *e)
 {
     const char *s = buf_text(cases);
     size_t len = cases->len;
@@ -119,7 +131,8 @@ static int take_marks(const struct buf *cases, const struct tally *t,
     for (; next_row(s, len, &r); s += r.len, len -= r.len) {
         if (!first) {
             if (!holds(&t->rows[0], &r, "records") ||
-                !holds(&t->rows[1], &r, "peaks")) break;
+                !holds(&t->rows[1], &r, "peaks") ||
+                (!dead && died(&r))) break;
             if (!keyset_add(&out->cases, r.s, r.key, status_of(&r)))
                 return err_nomem(e);
         }
@@ -146,8 +159,8 @@ static size_t keep_bytes(const struct buf *b, const struct keyset *cases)
     return keep;
 }
 
-int recover(const struct buf text[RECORD_CASE_FILES], struct recovered *out,
-            struct err *e)
+int recover(const struct buf text[RECORD_CASE_FILES], bool dead,
+            struct recovered *out, struct err *e)
 {
     struct tally t = {{{NULL, 0, 0}, {NULL, 0, 0}}};
     int rc, f;
@@ -155,7 +168,7 @@ int recover(const struct buf text[RECORD_CASE_FILES], struct recovered *out,
     *out = (struct recovered){.cases = {NULL, 0, 0}};
     rc = count_rows(&text[RECORD_RECORDS], &t.rows[0], e);
     if (rc == ERR_OK) rc = count_rows(&text[RECORD_PEAKS], &t.rows[1], e);
-    if (rc == ERR_OK) rc = take_marks(&text[RECORD_CASES], &t, out, e);
+    if (rc == ERR_OK) rc = take_marks(&text[RECORD_CASES], dead, &t, out, e);
     if (rc == ERR_OK)
         for (f = 0; f < RECORD_CASES; f++)
             out->keep[f] = keep_bytes(&text[f], &out->cases);

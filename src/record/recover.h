@@ -19,9 +19,10 @@ struct recovered {
     size_t keep[RECORD_CASE_FILES];     /* bytes of each file that count */
 };
 
-/* text[f] is the content of each case file, header included. */
-int recover(const struct buf text[RECORD_CASE_FILES], struct recovered *out,
-            struct err *e) MUST_CHECK;
+/* text[f] is the content of each case file, header included. Without dead,
+** cases count up to the first that is RECORD_DIED. */
+int recover(const struct buf text[RECORD_CASE_FILES], bool dead,
+            struct recovered *out, struct err *e) MUST_CHECK;
 void recovered_free(struct recovered *r);
 
 /* The key of the first row of rendered text; false when there is no row. */

@@ -159,17 +159,17 @@ static int reset(struct record *r, enum record_file f, uint64_t keep,
 }
 
 static int recover_files(struct record *r, const struct buf *text,
-                         bool keep_checks, struct err *e)
+                         enum record_mode mode, struct err *e)
 {
+    bool append = mode == RECORD_APPEND;
     int rc, f;
 
-    rc = recover(text, &r->had, e);
+    rc = recover(text, append, &r->had, e);
     /* marks before rows: none may stand without its rows */
     for (f = RECORD_CASES; rc == ERR_OK && f >= 0; f--)
         rc = reset(r, (enum record_file)f, r->had.keep[f], e);
     if (rc == ERR_OK)
-        rc = reset(r, RECORD_CHECKS, keep_checks ? r->len[RECORD_CHECKS] : 0,
-                   e);
+        rc = reset(r, RECORD_CHECKS, append ? r->len[RECORD_CHECKS] : 0, e);
     return rc;
 }
 
@@ -198,7 +198,7 @@ static int open_files(struct record *r, enum record_mode mode, struct err *e)
     if (rc == ERR_OK && mode == RECORD_REPLACE) rc = drop_marks(r, e);
     if (rc == ERR_OK) rc = record_run_write(r, e);
     if (rc == ERR_OK && mode != RECORD_REPLACE)
-        rc = recover_files(r, text, mode == RECORD_APPEND, e);
+        rc = recover_files(r, text, mode, e);
     for (f = 0; rc == ERR_OK && mode == RECORD_REPLACE && f < RECORD_FILES;
          f++)
         rc = reset(r, (enum record_file)f, 0, e);
@@ -206,12 +206,19 @@ static int open_files(struct record *r, enum record_mode mode, struct err *e)
     return rc;
 }
 
-static void record_free(struct record *r)
+void record_leave(struct record *r)
 {
     int f;
 
-    for (f = 0; f < RECORD_FILES; f++)
+    for (f = 0; r != NULL && f < RECORD_FILES; f++) {
         if (r->fd[f] >= 0) close(r->fd[f]);
+        r->fd[f] = -1;
+    }
+}
+
+static void record_free(struct record *r)
+{
+    record_leave(r);
     recovered_free(&r->had);
     json_decref(r->run);
     free(r->dir);

@@ -296,3 +296,48 @@ $ peakproof run --out o keys.lua | wc -l
 > 7
 $ grep -c ',max,mine,raw,102400000,' o/records.csv
 > 2
+
+# A worker that was killed says nothing of its case: --resume runs it again,
+# to the same bytes as if nothing had been. SIGTERM to a worker changes nothing.
+
++ once.lua
+| estimator{
+|   name = "once",
+|   price = function(facts)
+|     if facts.parallel.ep == 1 then
+|       os.execute("[ -e well ] || kill -$(cat signal) $PPID")
+|     end
+|     return {raw = 1}
+|   end,
+| }
+$ echo TERM >signal; peakproof run --unsafe -j 2 --out well --estimator once.lua two.lua >table
+$ rm -r well; echo KILL >signal; peakproof run --unsafe -j 2 --out died --estimator once.lua two.lua >table
+! peakproof: two/ep1: worker was ended by signal 9 (Killed)
+= 1
+$ echo 0 >signal; peakproof run --unsafe -j 2 --out whole --estimator once.lua two.lua >table
+$ peakproof run --unsafe --resume -j 2 --out died --estimator once.lua two.lua >table
+$ for f in records peaks cases checks inventory; do cmp whole/$f.csv died/$f.csv; done
+
+# A failed case is kept otherwise, with its exit code, and told of.
+
+$ peakproof run --out f full.lua >table 2>&1
+= 6
+$ peakproof run --resume --out f full.lua >table
+!* peakproof: warning: run: full/small failed before (oom, *
+= 6
+
+# Workers end with the parent, and do not hold its folder.
+
++ hold.lua
+| estimator{
+|   name = "holder",
+|   price = function(facts)
+|     if os.execute("[ -e free ]") then return {raw = 1} end
+|     os.execute("echo $PPID >>pids; kill -9 $(cat parent); sleep 1")
+|     return {raw = 1}
+|   end,
+| }
+$ sh -c 'echo $$ >parent; exec peakproof run --unsafe -j 2 --out h --estimator hold.lua two.lua' >table 2>&1
+= 137
+$ touch free; peakproof run --unsafe --resume --out h --estimator hold.lua two.lua >table
+$ for p in $(cat pids); do grep -s ^State: /proc/$p/status; done | grep -v zombie; :

@@ -119,10 +119,38 @@ static void test_replace_killed_anywhere(void **state)
     fixture_remove(dir);
 }
 
+/* RESUME runs a case again whose process died, and those after it; not one
+** that failed by itself. APPEND keeps what is there. */
+static void test_died(void **state)
+{
+    char *dir = fixture_dir();
+    struct record *r = start(dir, RECORD_REPLACE, &fixture_info);
+
+    (void)state;
+    add(r, "one", STATUS_OK, NULL);
+    add(r, "bad", STATUS_ERROR, "worker.lua:3: no");
+    add(r, "died", STATUS_ERROR, RECORD_DIED "early: a, \"b\"");
+    add(r, "two", STATUS_OK, NULL);
+    stop(r);
+    r = start(dir, RECORD_APPEND, &fixture_info);
+    assert_true(has(r, "died") && has(r, "two"));
+    stop(r);
+    r = start(dir, RECORD_RESUME, &fixture_info);
+    assert_true(has(r, "one") && has(r, "bad"));
+    assert_false(has(r, "died") || has(r, "two"));
+    add(r, "died", STATUS_OK, NULL);
+    stop(r);
+    r = start(dir, RECORD_RESUME, &fixture_info);
+    assert_true(has(r, "bad") && has(r, "died"));
+    stop(r);
+    fixture_remove(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replace_killed_anywhere),
+        cmocka_unit_test(test_died),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
