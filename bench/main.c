@@ -1,8 +1,10 @@
 /* main.c - finds the command, runs it, reports the failure, flushes */
+#include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/suggest.h"
 #include "bench/command.h"
@@ -71,13 +73,26 @@ static int run(int argc, char **argv, struct err *e)
     return run_command(c, argc - 1, argv + 1, e);
 }
 
+/* Standard streams that are closed would give their numbers to the next
+** files opened, and output would end in those. They get a file that can only
+** be used the other way, so that reading or writing is an error as before. */
+static void hold_standard_streams(void)
+{
+    int fd = open("/dev/null", O_WRONLY);
+
+    while (fd >= 0 && fd <= 2) fd = open("/dev/null", O_RDONLY);
+    if (fd > 2) close(fd);
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {ERR_OK, ""};
     int rc;
 
+    hold_standard_streams();
     setlocale(LC_NUMERIC, "C");
     signal(SIGPIPE, SIG_IGN);       /* a closed pipe is a write error */
+    signal(SIGXFSZ, SIG_IGN);       /* and so is a file size limit */
     rc = run(argc, argv, &e);
     if (rc != ERR_OK && e.text[0] != '\0')
         fprintf(stderr, "peakproof: %s\n", e.text);

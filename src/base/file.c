@@ -85,6 +85,10 @@ int file_make_dirs(const char *path, struct err *e)
     int rc = 0;
 
     if (copy == NULL) return err_nomem(e);
+    if (*copy == '\0') {
+        free(copy);
+        return err_set(e, ERR_USAGE, "a folder's name is empty");
+    }
     for (p = copy + 1; rc == 0; p++) {
         if (*p != '/' && *p != '\0') continue;
         bool last = *p == '\0';

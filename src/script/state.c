@@ -12,7 +12,7 @@
 #define MEMORY_DEFAULT (UINT64_C(256) << 20)
 #define INSTRUCTIONS_DEFAULT UINT64_C(200000000)
 #define SECONDS 20          /* of processor time, for one call */
-#define STEP 1000           /* instructions between two looks of the hook */
+#define STEP 200            /* instructions between two looks of the hook */
 
 struct script *script_of(lua_State *L)
 {
@@ -147,6 +147,15 @@ static bool refuse(struct script *s, const void *block, size_t bytes)
     return true;
 }
 
+/* Filling memory is work that the hook does not see: one instruction may
+** join megabytes of text. Nothing can be raised here; the hook finds out. */
+static void charge_growth(struct script *s, size_t bytes)
+{
+    uint64_t work = bytes / 8;
+
+    s->left -= work < s->left ? work : s->left;
+}
+
 static void *allocate(void *ud, void *block, size_t old, size_t bytes)
 {
     struct script *s = ud;
@@ -166,6 +175,7 @@ static void *allocate(void *ud, void *block, size_t old, size_t bytes)
         return NULL;
     }
     s->refused_bytes = 0;
+    if (bytes > old) charge_growth(s, bytes - old);
     s->used += bytes;
     s->used -= old;
     return p != NULL ? p : block;       /* Lua counts on shrinking */

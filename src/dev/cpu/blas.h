@@ -1,6 +1,10 @@
 /*
 ** blas.h - one matrix product over reals: OpenBLAS, or plain blocked loops
 ** where PEAKPROOF_PLAIN_GEMM is set (thread sanitizer builds).
+**
+** OpenBLAS is loaded when the first cpu device is opened, not with the
+** program: it starts threads when it is loaded, which every other command
+** would pay for, and which hang where memory is short.
 */
 #ifndef DEV_CPU_BLAS_H
 #define DEV_CPU_BLAS_H
@@ -8,7 +12,7 @@
 #include "dev/cpu/real.h"
 
 #ifndef PEAKPROOF_PLAIN_GEMM
-#include <cblas.h>
+#include "dev/cpu/blas_load.h"
 #endif
 
 /* A factor: op(A) is rows x cols as the product sees it. */
@@ -54,9 +58,9 @@ static inline void gemm(int64_t m, int64_t n, int64_t k, real alpha,
 #else
 
 #ifdef CPU_F64
-#define cblas_gemm cblas_dgemm
+#define cblas_gemm cpu_blas()->dgemm
 #else
-#define cblas_gemm cblas_sgemm
+#define cblas_gemm cpu_blas()->sgemm
 #endif
 
 /* c[m, n] = alpha op(a)[m, k] op(b)[k, n] + beta c; c is not read when beta

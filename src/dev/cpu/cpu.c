@@ -4,14 +4,13 @@
 */
 #include "dev/cpu/cpu.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #ifndef PEAKPROOF_PLAIN_GEMM
-#include <cblas.h>
+#include "dev/cpu/blas_load.h"
 #endif
 
 static struct cpu *cpu_of(struct dev *d)
@@ -50,28 +49,30 @@ static void segment_put(void *ctx, uint64_t addr, uint64_t bytes)
 
 /* ---- the device --------------------------------------------------------- */
 
-/* A rank is a thread and computes alone: BLAS threads of its own would share
-** cores with the other ranks and change the order of sums. */
-static void pin_blas(void)
+static int load_blas(struct err *e)
 {
 #ifndef PEAKPROOF_PLAIN_GEMM
-    openblas_set_num_threads(1);
+    return cpu_blas_load(e);
+#else
+    (void)e;
+    return ERR_OK;
 #endif
 }
 
 static int cpu_open(const struct dev_options *o, struct dev **out,
                     struct err *e)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     bool f64 = o->act == DT_F64;
     struct cpu *c;
+    int rc;
 
     if (o->act != DT_BF16 && o->act != DT_F32 && !f64)
         return err_set(e, ERR_USAGE, "cpu: activations must be bf16, f32 or "
                        "f64");
+    rc = load_blas(e);
+    if (rc != ERR_OK) return rc;
     c = calloc(1, sizeof *c);
     if (c == NULL) return err_nomem(e);
-    pthread_once(&once, pin_blas);
     c->limit = o->limit_bytes;
     c->dev.ops = &dev_cpu;
     c->dev.k = f64 ? &cpu_kernels_f64 : &cpu_kernels_f32;

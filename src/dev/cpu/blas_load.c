@@ -1,0 +1,56 @@
+/* blas_load.c - see blas_load.h */
+#include "dev/cpu/blas_load.h"
+
+#ifndef PEAKPROOF_PLAIN_GEMM
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Filled once, by the first rank that opens a cpu device. */
+static struct cpu_blas functions;
+static char why_not[256];
+
+/* A function of the library; dlsym gives object pointers. */
+static void find(void *lib, const char *name, void *function, size_t size)
+{
+    void *p = dlsym(lib, name);
+
+    if (p == NULL)
+        snprintf(why_not, sizeof why_not, "OpenBLAS has no %s", name);
+    memcpy(function, &p, size);
+}
+
+static void load(void)
+{
+    void *lib;
+
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);     /* read while it is loaded */
+    lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (lib == NULL) {
+        snprintf(why_not, sizeof why_not, "%s", dlerror());
+        return;
+    }
+    find(lib, "cblas_sgemm", &functions.sgemm, sizeof functions.sgemm);
+    find(lib, "cblas_dgemm", &functions.dgemm, sizeof functions.dgemm);
+}
+
+int cpu_blas_load(struct err *e)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, load);
+    if (why_not[0] != '\0')
+        return err_set(e, ERR_DEVICE, "cpu: %s (apt-get install libopenblas0)",
+                       why_not);
+    return ERR_OK;
+}
+
+const struct cpu_blas *cpu_blas(void)
+{
+    return &functions;
+}
+
+#endif
