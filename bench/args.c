@@ -189,13 +189,18 @@ static int check_operands(const struct args *a, struct err *e)
 
 static int check_settings(const struct args *a, struct err *e)
 {
-    int i;
+    int i, j;
 
     for (i = 0; i < a->n_setting; i++) {
-        const char *s = a->setting[i];
-        if (strchr(s, '=') == NULL || *s == '=')
+        const char *s = a->setting[i], *mark = strchr(s, '=');
+
+        if (mark == NULL || mark == s)
             return err_set(e, ERR_USAGE, "%s: '%s' after -- must be "
                            "name=value", a->command->name, s);
+        for (j = 0; j < i; j++)
+            if (strncmp(a->setting[j], s, (size_t)(mark - s) + 1) == 0)
+                return err_set(e, ERR_USAGE, "%s: %.*s is set twice after --",
+                               a->command->name, (int)(mark - s), s);
     }
     return ERR_OK;
 }

@@ -78,10 +78,12 @@ static int run(int argc, char **argv, struct err *e)
 ** be used the other way, so that reading or writing is an error as before. */
 static void hold_standard_streams(void)
 {
-    int fd = open("/dev/null", O_WRONLY);
+    int fd;
 
-    while (fd >= 0 && fd <= 2) fd = open("/dev/null", O_RDONLY);
-    if (fd > 2) close(fd);
+    for (fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 &&       /* open takes the lowest free */
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) < 0)
+            return;
 }
 
 int main(int argc, char **argv)

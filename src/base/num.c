@@ -94,7 +94,7 @@ bool num_parse_double(const char *s, double *out)
     char *stop;
     double v;
 
-    if (!starts_like_a_number(s)) return false;
+    if (!starts_like_a_number(s) || strpbrk(s, "xX") != NULL) return false;
     errno = 0;
     v = strtod(s, &stop);
     if (*stop != '\0' || !isfinite(v)) return false;

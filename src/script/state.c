@@ -151,7 +151,7 @@ static bool refuse(struct script *s, const void *block, size_t bytes)
 ** join megabytes of text. Nothing can be raised here; the hook finds out. */
 static void charge_growth(struct script *s, size_t bytes)
 {
-    uint64_t work = bytes / 8;
+    uint64_t work = bytes / 64;
 
     s->left -= work < s->left ? work : s->left;
 }
