@@ -55,6 +55,24 @@ for gpus in 2 1; do
     check "$gpus GPUs, the driver's view" \
         grep -q ',1,driver_highest,[1-9]' "$scratch/gpus-$gpus/device.csv"
 done
+
+# small NAME KEYS: a case of one rank with these keys as well.
+small() {
+    echo "return {cases = {{name = 'a', model = 'tiny', $2,
+        batch = batch.lengths{40}}}}" >"$scratch/$1.lua"
+    "$build/peakproof" run --device cuda --out "$scratch/$1" \
+        "$scratch/$1.lua" >"$scratch/$1.said" 2>&1
+}
+small f64 "dtype = 'f64'"
+check 'f64 is refused' [ $? -eq 2 ]
+check 'with what to do' grep -q 'f64 runs on --device cpu' \
+    "$scratch/f64.said"
+small full "dtype = 'f32', device_bytes = 1000000"
+check 'out of memory' [ $? -eq 6 ]
+check 'is a record' grep -q ',oom,' "$scratch/full/records.csv"
+small bf16 "dtype = 'bf16'"
+check 'bf16' [ $? -eq 0 ]
+
 EMU_GPUS=0 run none --device cuda
 check 'no GPU' [ $? -eq 5 ]
 check 'no GPU is told' grep -q 'no usable GPU' "$scratch/none.said"
