@@ -61,6 +61,7 @@ static void work(const struct run_context *x, const struct run_job *j, int fd)
     size_t sent = 0;
 
     run_case(x, j->scenario, j->index, &r);
+    if (*x->interrupt != 0) _exit(1);   /* it came before we were forked */
     case_result_pack(&r, &b);
     while (!b.failed && sent < b.len) {
         ssize_t n = write(fd, b.data + sent, b.len - sent);
@@ -114,10 +115,21 @@ static int start_some(struct pool *p, struct err *e)
     return rc;
 }
 
+/* A worker ended without a whole result. Where the run is interrupted, that
+** says nothing of the case. */
+static void finish_died(struct pool *p, const struct worker *w,
+                        const char *how)
+{
+    const struct run_job *j = &p->job[w->job];
+
+    if (*p->x->interrupt != 0) return;
+    run_case_died(p->x, j->scenario, j->index, how, &p->result[w->job]);
+    p->there[w->job] = true;
+}
+
 /* The worker has closed its pipe: reap it, and see what it sent. */
 static void finish(struct pool *p, struct worker *w)
 {
-    const struct run_job *j = &p->job[w->job];
     struct case_result *r = &p->result[w->job];
     struct err e = {ERR_OK, ""};
     char how[1200];
@@ -128,13 +140,14 @@ static void finish(struct pool *p, struct worker *w)
     if (WIFSIGNALED(status)) {
         snprintf(how, sizeof how, "by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
-        run_case_died(p->x, j->scenario, j->index, how, r);
+        finish_died(p, w, how);
     } else if (case_result_unpack(buf_text(&w->got), w->got.len, r, &e) !=
                ERR_OK) {
         snprintf(how, sizeof how, "early: %s", e.text);
-        run_case_died(p->x, j->scenario, j->index, how, r);
+        finish_died(p, w, how);
+    } else {
+        p->there[w->job] = true;
     }
-    p->there[w->job] = true;
     buf_free(&w->got);
     w->pid = 0;
     p->busy--;
