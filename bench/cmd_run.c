@@ -447,7 +447,7 @@ static int run(const struct args *a, struct err *e)
     catch_interrupt();
     if (rc == ERR_OK) rc = load(&r, e);
     if (rc == ERR_OK && r.x.launch.rank == 0)
-        rc = run_folder_open(r.dir, a, r.x.device, &r.set, &r.record, e);
+        rc = run_folder_open(r.dir, a, &r.x, &r.set, &r.record, e);
     if (rc == ERR_OK)
         rc = r.x.launch.rank == 0 ? run_all(&r, e) : run_beside(&r, e);
     run_free(&r);

@@ -12,6 +12,7 @@
 **   miss.c        miss reports
 **   run_pack.c    the result as bytes for a pipe
 **   run_checks.c  what --check checks beside tolerances
+**   run_identity.c  what makes two runs the same
 **   run_jobs.c    cases one by one, or in worker processes; results in order
 **
 ** A case's result depends on the case and the device alone, and is text, so

@@ -9,39 +9,6 @@
 
 #include "base/file.h"
 
-/* Adds a file's name and text. */
-static int identify_file(const char *path, struct buf *out, struct err *e)
-{
-    int rc;
-
-    buf_printf(out, "file %s\n", path);
-    rc = file_read(path, (size_t)16 << 20, out, e);
-    buf_putc(out, '\n');
-    return rc;
-}
-
-/* What makes two runs the same: scenarios, settings, device, cases. */
-static int identify(const struct args *a, const char *device,
-                    const struct scenario_set *set, struct buf *out,
-                    struct err *e)
-{
-    const char *only = args_text(a, "only");
-    const char *misses = args_text(a, "misses");
-    int i, n, rc = ERR_OK;
-    const char *const *estimator = args_list(a, "estimator", &n);
-
-    buf_printf(out, "device %s\nonly %s\nmisses %s\n", device,
-               only ? only : "", misses ? misses : "");
-    for (i = 0; i < a->n_setting; i++)
-        buf_printf(out, "set %s\n", a->setting[i]);
-    for (i = 0; i < n && rc == ERR_OK; i++)
-        rc = identify_file(estimator[i], out, e);
-    for (i = 0; i < set->n && rc == ERR_OK; i++)
-        if (strcmp(a->operand[i], "-") != 0)
-            rc = identify_file(set->s[i]->path, out, e);
-    return rc;
-}
-
 /* The allow-listed part of the environment, and versions. */
 #define MAX_PAIRS 16
 static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
@@ -90,7 +57,8 @@ static void remove_files(const char *dir, const char *folder, const char *ext)
     buf_free(&path);
 }
 
-int run_folder_open(const char *dir, const struct args *a, const char *device,
+int run_folder_open(const char *dir, const struct args *a,
+                    const struct run_context *x,
                     const struct scenario_set *set, struct record **out,
                     struct err *e)
 {
@@ -99,7 +67,7 @@ int run_folder_open(const char *dir, const struct args *a, const char *device,
     struct record_info info = {.commit = PEAKPROOF_VERSION,
                                .pair = (const char *const (*)[2])pair};
     bool resume = args_has(a, "resume");
-    int rc = identify(a, device, set, &identity, e);
+    int rc = run_identify(a, x, set, &identity, e);
 
     put_command(a, &command);
     info.n_pair = describe_environment(pair);

@@ -8,10 +8,17 @@
 #include "bench/run.h"
 #include "bench/scenarios.h"
 
+/* Text that is equal for equal runs: version, device, --only, --misses,
+** settings, and the bytes of scenarios, estimators and all that their loads
+** read (of a folder of weights: names, sizes and times of its files). What an
+** estimator reads later, in price(), is not in it. */
+int run_identify(const struct args *a, const struct run_context *x,
+                 const struct scenario_set *set, struct buf *out,
+                 struct err *e) MUST_CHECK;
 /* Opens dir to be replaced, or continued with --resume. What makes two runs
-** the same: device, --only, settings, the texts of scenarios and estimators.
-** Miss reports of a run that is replaced go. */
-int run_folder_open(const char *dir, const struct args *a, const char *device,
+** the same is run_identify's. Miss reports of a run that is replaced go. */
+int run_folder_open(const char *dir, const struct args *a,
+                    const struct run_context *x,
                     const struct scenario_set *set, struct record **out,
                     struct err *e) MUST_CHECK;
 /* Writes dir/misses/NAME, or NAME below the folder for snapshots. */

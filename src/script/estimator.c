@@ -162,6 +162,11 @@ const char *scenario_estimator_name(const struct scenario_estimators *s,
     return s->name[i];
 }
 
+const char *scenario_estimator_files(const struct scenario_estimators *s)
+{
+    return s->script->found.data;
+}
+
 /* ---- calling -------------------------------------------------------- */
 
 struct call {

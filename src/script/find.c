@@ -13,6 +13,7 @@
 
 #define FILE_LIMIT ((size_t)16 << 20)
 #define LOADED "peakproof.loaded"
+#define FOUND "peakproof.found"
 
 /* ---- files ---------------------------------------------------------- */
 
@@ -30,6 +31,20 @@ static bool try_path(lua_State *L, const char *dir, const char *folder,
     return false;
 }
 
+void find_note(lua_State *L, const char *path)
+{
+    struct buf *found = &script_of(L)->found;
+
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, FOUND);
+    if (lua_getfield(L, -1, path) == LUA_TNIL) {
+        lua_pushboolean(L, 1);
+        lua_setfield(L, -3, path);
+        buf_put(found, path, strlen(path) + 1);
+        if (found->failed) script_nomem(L);
+    }
+    lua_pop(L, 2);
+}
+
 static bool try_both(lua_State *L, const char *dir, const char *folder,
                      const char *name, const char *suffix)
 {
@@ -44,9 +59,14 @@ bool find_file(lua_State *L, const char *name, const char *folder,
     const char *dir = strcmp(s->dir, ".") == 0 ? "" : s->dir;
 
     if (*name == '\0') return false;
-    if (*name == '/') return try_both(L, "", "", name, suffix);
-    return try_both(L, dir, "", name, suffix) ||
-           try_both(L, s->data_dir, folder, name, suffix);
+    if (*name == '/') {
+        if (!try_both(L, "", "", name, suffix)) return false;
+    } else if (!try_both(L, dir, "", name, suffix) &&
+               !try_both(L, s->data_dir, folder, name, suffix)) {
+        return false;
+    }
+    find_note(L, lua_tostring(L, -1));
+    return true;
 }
 
 /* Makes file the best candidate if it is nearer to name than the one there,

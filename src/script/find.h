@@ -14,6 +14,9 @@
 ** False, and nothing pushed, when there is none. */
 bool find_file(lua_State *L, const char *name, const char *folder,
                const char *suffix);
+/* [-0, +0, raises] Adds a path to s->found, where it is not there yet;
+** find_file does so by itself. */
+void find_note(lua_State *L, const char *path);
 /* [-0, +0, raises] The file in data_dir/folder whose name, with or without
 ** suffix, is nearest to a mistyped one, into out; "" when none is near. */
 void find_nearest(lua_State *L, const char *name, const char *folder,

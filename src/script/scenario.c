@@ -93,6 +93,10 @@ int scenario_load(const char *path, const char *data_dir, char **setting,
     r.out = calloc(1, sizeof *r.out);
     rc = r.out != NULL ? load_into(s, path, &r, e) : err_nomem(e);
     if (rc == ERR_OK) rc = estimators_take(s, &r.out->estimators, e);
+    if (rc == ERR_OK) {
+        r.out->files = s->found.data;
+        s->found = (struct buf)BUF_INIT;
+    }
     if (rc != ERR_OK || r.out->estimators == NULL) script_free(s);
     if (rc != ERR_OK) {
         scenario_free(r.out);
@@ -117,6 +121,7 @@ void scenario_free(struct scenario *s)
     }
     free(s->kase);
     free(s->option);
+    free(s->files);
     free(s->path);
     free(s->name);
     free(s->about);

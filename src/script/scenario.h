@@ -81,6 +81,10 @@ struct scenario {
     int64_t n_case;
     /* estimators that the scenario itself declares; NULL: none */
     struct scenario_estimators *estimators;
+    /* paths of the files that the load found beside path: modules, models,
+    ** CSV files, token texts, folders of weights. Each is ended by a NUL, an
+    ** empty one is last. Owned; NULL: none. */
+    char *files;
 };
 
 struct scenario_limits {
@@ -120,6 +124,8 @@ int64_t scenario_estimator_count(const struct scenario_estimators *s);
 /* Borrowed until the estimators are freed. */
 const char *scenario_estimator_name(const struct scenario_estimators *s,
                                     int64_t i);
+/* As struct scenario's files; borrowed. NULL: none. */
+const char *scenario_estimator_files(const struct scenario_estimators *s);
 /* ERR_INPUT: an error in the function or in what it returned. */
 int scenario_estimator_call(struct scenario_estimators *s, int64_t i,
                             const struct price_facts *facts,

@@ -8,6 +8,7 @@
 
 #include "base/num.h"
 #include "script/api.h"
+#include "script/find.h"
 
 #define CORPUS "peakproof.corpus"
 #define CORPORA "peakproof.corpora"
@@ -71,6 +72,7 @@ static const struct corpus *open_corpus(const struct decl *d)
         api_check(d, "file", corpus_find_tree(file, &found, &e), &e);
         *box = found;
         tree = found;
+        if (found != NULL) find_note(L, found);
     }
     return load_corpus(d, file, tree);
 }

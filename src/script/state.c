@@ -434,6 +434,7 @@ void script_free(struct script *s)
     if (s == NULL) return;
     if (s->L != NULL) lua_close(s->L);
     source_free(&s->source);
+    buf_free(&s->found);
     free(s->path);
     free(s->chunk);
     free(s->dir);

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "script/scenario.h"
 #include "script/source.h"
@@ -37,6 +38,7 @@ struct script {
     char *chunk;            /* its base name: what Lua calls it */
     char *dir;              /* folder of path, "." for none */
     char *data_dir;
+    struct buf found;       /* paths of files found, each ended by a NUL */
     struct source source;   /* where keys stand in the loaded files */
     /* memory: Lua's blocks and what C holds for the script */
     uint64_t used, limit;

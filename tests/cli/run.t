@@ -340,4 +340,29 @@ $ peakproof run --resume --out f full.lua >table
 $ sh -c 'echo $$ >parent; exec peakproof run --unsafe -j 2 --out h --estimator hold.lua two.lua' >table 2>&1
 = 137
 $ touch free; peakproof run --unsafe --resume --out h --estimator hold.lua two.lua >table
-$ for p in $(cat pids); do grep -s ^State: /proc/$p/status; done | grep -v zombie; :
+$ for p in $(cat pids); do awk '/^Name/ {n = $2} /^State/ && n == "peakproof" && $2 != "Z"' /proc/$p/status 2>&-; done; :
+
+# What a run has read makes it another one when it changes: a module, a model,
+# a file of sequences.
+
++ lens.lua
+| return {100, 50}
++ read.lua
+| return {name = "read", cases = {
+|   {name = "a", model = "m.json", cp = 2, ep = 2,
+|    batch = batch.lengths(require "lens")},
+|   {name = "b", model = "m.json", cp = 2, ep = 2,
+|    batch = batch.sequences{file = "x-sequences.csv"}},
+| }}
+$ cp $TOP/lua/models/tiny.json m.json; for f in sequences prefix-tree; do cp $TOP/lua/data/tau-airline-$f.csv x-$f.csv; done
+$ peakproof run --out r read.lua >table && peakproof run --resume --out r read.lua >table
+$ for f in lens.lua m.json x-sequences.csv x-prefix-tree.csv; do cp $f keep; echo >>$f; peakproof run --resume --out r read.lua >table; echo $?; cp keep $f; done
+> 2
+> 2
+> 2
+> 2
+! peakproof: r: holds a run of other scenarios or settings (repeat its command, or leave out --resume to replace it)
+! peakproof: r: holds a run of other scenarios or settings (repeat its command, or leave out --resume to replace it)
+! peakproof: r: holds a run of other scenarios or settings (repeat its command, or leave out --resume to replace it)
+! peakproof: r: holds a run of other scenarios or settings (repeat its command, or leave out --resume to replace it)
+$ peakproof run --resume --out r read.lua >table

@@ -1,0 +1,113 @@
+/* run_identity.c - see run_folder.h: what makes two runs the same */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "bench/run_folder.h"
+
+static int cannot_read(const char *path, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+}
+
+/* FNV-1a, 64 bits, of what is left of the stream. */
+static uint64_t hash_stream(FILE *f)
+{
+    uint64_t h = UINT64_C(14695981039346656037);
+    unsigned char chunk[65536];
+    size_t n, i;
+
+    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0)
+        for (i = 0; i < n; i++)
+            h = (h ^ chunk[i]) * UINT64_C(1099511628211);
+    return h;
+}
+
+static int identify_text(const char *path, struct buf *out, struct err *e)
+{
+    FILE *f = fopen(path, "rb");
+    uint64_t hash;
+    int rc = ERR_OK;
+
+    if (f == NULL) return cannot_read(path, e);
+    hash = hash_stream(f);
+    if (ferror(f)) rc = cannot_read(path, e);
+    fclose(f);
+    buf_printf(out, "file %s %016" PRIx64 "\n", path, hash);
+    return rc;
+}
+
+/* Weights are large: their times stand for their bytes. */
+static int identify_folder(const char *path, struct buf *out, struct err *e)
+{
+    struct dirent **entry = NULL;
+    int n = scandir(path, &entry, NULL, alphasort), i;
+
+    if (n < 0) return cannot_read(path, e);
+    buf_printf(out, "folder %s\n", path);
+    for (i = 0; i < n; i++) {
+        struct buf full = BUF_INIT;
+        struct stat st;
+        buf_printf(&full, "%s/%s", path, entry[i]->d_name);
+        if (stat(buf_text(&full), &st) == 0 && S_ISREG(st.st_mode))
+            buf_printf(out, "%s %lld %lld.%09ld\n", entry[i]->d_name,
+                       (long long)st.st_size, (long long)st.st_mtim.tv_sec,
+                       st.st_mtim.tv_nsec);
+        buf_free(&full);
+        free(entry[i]);
+    }
+    free(entry);
+    return ERR_OK;
+}
+
+static int identify_path(const char *path, struct buf *out, struct err *e)
+{
+    struct stat st;
+
+    if (stat(path, &st) != 0) return cannot_read(path, e);
+    return S_ISDIR(st.st_mode) ? identify_folder(path, out, e)
+                               : identify_text(path, out, e);
+}
+
+/* paths: each ended by a NUL, an empty one last; NULL: none. */
+static int identify_found(const char *paths, struct buf *out, struct err *e)
+{
+    int rc = ERR_OK;
+
+    for (; paths != NULL && *paths != '\0' && rc == ERR_OK;
+         paths += strlen(paths) + 1)
+        rc = identify_path(paths, out, e);
+    return rc;
+}
+
+int run_identify(const struct args *a, const struct run_context *x,
+                 const struct scenario_set *set, struct buf *out,
+                 struct err *e)
+{
+    const char *only = args_text(a, "only");
+    const char *misses = args_text(a, "misses");
+    int i, n, rc = ERR_OK;
+    const char *const *estimator = args_list(a, "estimator", &n);
+
+    buf_printf(out, "version %s\ndevice %s\nonly %s\nmisses %s\n",
+               PEAKPROOF_VERSION, x->device, only ? only : "",
+               misses ? misses : "");
+    for (i = 0; i < a->n_setting; i++)
+        buf_printf(out, "set %s\n", a->setting[i]);
+    for (i = 0; i < n && rc == ERR_OK; i++) {
+        rc = identify_path(estimator[i], out, e);
+        if (rc == ERR_OK)
+            rc = identify_found(scenario_estimator_files(x->extra[i]), out,
+                                e);
+    }
+    for (i = 0; i < set->n && rc == ERR_OK; i++) {
+        if (strcmp(a->operand[i], "-") != 0)
+            rc = identify_path(set->s[i]->path, out, e);
+        if (rc == ERR_OK) rc = identify_found(set->s[i]->files, out, e);
+    }
+    return rc;
+}
