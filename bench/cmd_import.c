@@ -5,7 +5,10 @@
 #include "bench/command.h"
 #include "bench/import.h"
 
-static int check(const struct args *a, int64_t *rank, struct err *e)
+/* Where the first snapshot belongs. */
+struct place { int64_t wave, rank; };
+
+static int check(const struct args *a, struct place *p, struct err *e)
 {
     bool csv = args_has(a, "peaks");
     int rc;
@@ -15,21 +18,23 @@ static int check(const struct args *a, int64_t *rank, struct err *e)
     if (csv == (a->n_operand > 1))
         return err_set(e, ERR_USAGE, "import: needs either snapshots or "
                        "--peaks F.csv");
-    rc = args_int(a, "rank", 0, PRICE_MAX_RANKS - 1, rank, e);
-    if (rc == ERR_OK && csv && args_has(a, "rank"))
-        rc = err_set(e, ERR_USAGE, "import: --rank goes with snapshots (the "
-                     "CSV file has a column rank)");
+    rc = args_int(a, "rank", 0, PRICE_MAX_RANKS - 1, &p->rank, e);
+    if (rc == ERR_OK)
+        rc = args_int(a, "wave", 0, INT64_MAX, &p->wave, e);
+    if (rc == ERR_OK && csv && (args_has(a, "rank") || args_has(a, "wave")))
+        rc = err_set(e, ERR_USAGE, "import: --rank and --wave go with "
+                     "snapshots (a CSV file has columns rank and wave)");
     return rc;
 }
 
-static int take(const struct args *a, struct import *m, int64_t rank,
+static int take(const struct args *a, struct import *m, struct place p,
                 struct err *e)
 {
     int i, rc = ERR_OK;
 
     if (args_has(a, "peaks")) return import_csv(m, args_text(a, "peaks"), e);
     for (i = 1; i < a->n_operand && rc == ERR_OK; i++)
-        rc = import_snapshot(m, a->operand[i], rank + i - 1, e);
+        rc = import_snapshot(m, a->operand[i], p.wave, p.rank + i - 1, e);
     return rc;
 }
 
@@ -69,8 +74,8 @@ static int run(const struct args *a, struct err *e)
     const struct record_found *found;
     struct record_set *set = NULL;
     struct import m = {0};
-    int64_t rank = 0;
-    int rc = check(a, &rank, e);
+    struct place at = {0, 0};
+    int rc = check(a, &at, e);
 
     if (rc != ERR_OK) return rc;
     rc = record_read(a->operand[0], &set, e);
@@ -79,7 +84,7 @@ static int run(const struct args *a, struct err *e)
     if (rc == ERR_OK)
         rc = import_new(found, args_has(a, "peaks") ? args_text(a, "peaks")
                                                     : a->operand[1], &m, e);
-    if (rc == ERR_OK) rc = take(a, &m, rank, e);
+    if (rc == ERR_OK) rc = take(a, &m, at, e);
     if (rc == ERR_OK) rc = import_write(&m, a->operand[0], e);
     if (rc == ERR_OK) rc = put(a, &m, e);
     import_free(&m);
@@ -95,6 +100,8 @@ static const struct command_option options[] = {
      "0, wave", NULL, false},
     {"rank", 0, "N", "rank of the first snapshot (default: 0); the others "
      "follow", NULL, false},
+    {"wave", 0, "N", "the wave that the snapshots hold (default: 0)", NULL,
+     false},
     {NULL, 0, NULL, NULL, NULL, false}
 };
 
@@ -105,16 +112,17 @@ static const char *const examples[] = {
 
 const struct command cmd_import = {
     .name = "import",
-    .synopsis = "DIR (SNAPSHOT... | --peaks F.csv) --case NAME [--rank N] "
-                "[--json]",
+    .synopsis = "DIR (SNAPSHOT... | --peaks F.csv) --case NAME "
+                "[--rank N] [--wave N] [--json]",
     .about = "a user's own measured peaks into the records of a run",
     .text = "Adds peaks that were measured elsewhere to the finished run in "
             "DIR, as a case of device \"import\" with the same name, beside "
             "the estimates that stand there; report then writes imported.md "
             "and explain shows it.\n\n"
             "A snapshot (torch.cuda.memory._dump_snapshot) must begin where "
-            "wave 0 begins: its peak is the highest allocated bytes less "
-            "those at its start. In a CSV file bytes are those of "
+            "its wave begins and end before the next, as run --snapshot "
+            "writes them: its peak is the highest allocated bytes less those "
+            "at its start. In a CSV file bytes are those of "
             "torch.cuda.memory_stats() (allocated_bytes.all.peak, "
             "requested_bytes.all.peak, less what was allocated when the wave "
             "began; reserved_bytes.all.peak as it is). Nothing is known of "

@@ -474,9 +474,9 @@ static const struct command_option options[] = {
     {"misses", 0, "PCT", "write DIR/misses/*.json for every wave with an "
      "estimate more than PCT percent off; peakproof price prices it again",
      NULL, false},
-    {"snapshot", 0, "DIR", "write a PyTorch memory snapshot of every rank's "
-     "allocator into DIR (docs.pytorch.org/memory_viz, peakproof replay)",
-     NULL, false},
+    {"snapshot", 0, "DIR", "write a PyTorch memory snapshot of every wave on "
+     "every rank into DIR (docs.pytorch.org/memory_viz, peakproof replay, "
+     "peakproof import)", NULL, false},
     {"unsafe", 0, NULL, "let scenarios use io and os", NULL, false},
     {NULL, 0, NULL, NULL, NULL, false}
 };

@@ -157,8 +157,8 @@ static int replay_one(const struct snapshot *s, const char *path,
     return rc;
 }
 
-int import_snapshot(struct import *m, const char *path, int64_t rank,
-                    struct err *e)
+int import_snapshot(struct import *m, const char *path, int64_t wave,
+                    int64_t rank, struct err *e)
 {
     struct buf b = BUF_INIT;
     struct snapshot s = {0};
@@ -169,6 +169,9 @@ int import_snapshot(struct import *m, const char *path, int64_t rank,
         return err_set(e, ERR_USAGE, "import: %s: rank %" PRId64 ", the case "
                        "has %" PRId64 " ranks", path, rank,
                        m->found->shape.cp);
+    if (wave >= m->found->waves)
+        return err_set(e, ERR_USAGE, "import: --wave %" PRId64 ": the case "
+                       "has %" PRId64 " waves", wave, m->found->waves);
     rc = file_read(path, SNAPSHOT_LIMIT, &b, e);
     if (rc == ERR_OK) rc = snapshot_read(buf_text(&b), b.len, path, &s, e);
     buf_free(&b);
@@ -176,7 +179,8 @@ int import_snapshot(struct import *m, const char *path, int64_t rank,
     rc = replay_one(&s, path, &r, e);
     snapshot_free(&s);
     if (rc != ERR_OK) return rc;
-    set_peak(m, 0, rank, (int64_t)(r.peak.allocated - r.initial.allocated),
+    set_peak(m, wave, rank,
+             (int64_t)(r.peak.allocated - r.initial.allocated),
              (int64_t)(r.peak.requested - r.initial.requested),
              (int64_t)r.peak.reserved);
     return ERR_OK;

@@ -27,9 +27,10 @@ void import_free(struct import *m);
 ** torch.cuda.memory_stats() gives them, less what was there when the wave
 ** began (reserved as it is). ERR_INPUT names line and column. */
 int import_csv(struct import *m, const char *path, struct err *e) MUST_CHECK;
-/* A PyTorch memory snapshot that begins where wave 0 begins. */
-int import_snapshot(struct import *m, const char *path, int64_t rank,
-                    struct err *e) MUST_CHECK;
+/* A PyTorch memory snapshot that begins where the wave does and ends with
+** it, or before the next. */
+int import_snapshot(struct import *m, const char *path, int64_t wave,
+                    int64_t rank, struct err *e) MUST_CHECK;
 /* Appends the case to the run in dir as device "import", with the raw and
 ** admitted bytes and the terms of the estimates that stand there. */
 int import_write(const struct import *m, const char *dir, struct err *e)

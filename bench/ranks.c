@@ -4,6 +4,7 @@
 
 #include "base/num.h"
 #include "bench/group.h"
+#include "mem/snapshot.h"
 
 static enum dtype dtype_of(const char *name)
 {
@@ -49,6 +50,20 @@ static int rank_open(struct ranks_one *o, struct err *e)
     return rc;
 }
 
+/* The wave's events and the allocator after it, also after a failure. */
+static int write_snapshot(struct ranks_one *o, struct ranks_wave *v, int rc,
+                          struct err *e)
+{
+    struct err late;
+
+    if (!o->all->snapshots ||
+        snapshot_write(o->mem, v->first, &v->snapshot, &late) == ERR_OK)
+        return rc;
+    if (rc != ERR_OK) return rc;
+    *e = late;
+    return (int)late.code;
+}
+
 static int rank_wave(struct ranks_one *o, int64_t i, struct err *e)
 {
     struct ranks_wave *v = &o->wave[i];
@@ -58,9 +73,10 @@ static int rank_wave(struct ranks_one *o, int64_t i, struct err *e)
 
     mem_trace(o->mem, &v->first);
     rc = step_wave(o->step, i, o->all->data, &v->got, e);
+    v->ns = run_now_ns() - start;
+    rc = write_snapshot(o, v, rc, e);
     if (rc != ERR_OK) return rc;
     mem_trace(o->mem, &v->end);
-    v->ns = run_now_ns() - start;
     cells = m->layers * m->experts;
     if (o->sent != NULL)
         memcpy(o->sent + i * cells, v->got.sent,
@@ -196,10 +212,13 @@ int ranks_run(struct ranks *r, struct err *e)
 
 void ranks_close(struct ranks *r)
 {
-    int64_t i;
+    int64_t i, k;
 
     for (i = 0; r->one != NULL && i < r->w->plan->cp; i++) {
         struct ranks_one *o = &r->one[i];
+
+        for (k = 0; o->wave != NULL && k < r->waves; k++)
+            buf_free(&o->wave[k].snapshot);
         step_free(o->step);
         mem_free_all(o->mem);
         if (o->dev != NULL) o->dev->ops->close(o->dev);

@@ -25,6 +25,7 @@ enum { RANKS_Q_BLOCK = 128, RANKS_K_BLOCK = 64 };
 struct ranks_wave {
     uint64_t first, end;        /* its events in the rank's trace */
     int64_t ns;
+    struct buf snapshot;        /* of the wave, also one that failed */
     struct step_result got;
 };
 
@@ -69,6 +70,7 @@ struct ranks {
     const struct checkpoint *checkpoint;    /* base weights, or NULL */
     int64_t waves;              /* at most the case's */
     bool trace;                 /* keep events */
+    bool snapshots;             /* write one after each wave; needs trace */
     struct ranks_group group;
     /* results */
     struct ranks_one *one;      /* [cp] open until ranks_close */

@@ -149,7 +149,7 @@ struct run_work {
     struct run_wave *wave;          /* [c->waves] */
     struct record_tensor *tensor;
     int64_t n_tensor;
-    struct buf *snapshot;           /* [cp], or NULL */
+    struct buf *snapshot;           /* [cp][waves], or NULL */
     struct buf histogram;           /* routes as CSV, where wanted */
     struct record_device *driver;   /* [n_driver] the GPUs' memory */
     int64_t n_driver;

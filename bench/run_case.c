@@ -142,7 +142,7 @@ static void work_free(struct run_work *w)
         free(w->wave[i].timing);
     }
     free(w->wave);
-    for (i = 0; w->snapshot != NULL && i < w->c->cp; i++)
+    for (i = 0; w->snapshot != NULL && i < w->c->cp * w->c->waves; i++)
         buf_free(&w->snapshot[i]);
     free(w->snapshot);
     buf_free(&w->histogram);
@@ -323,14 +323,17 @@ int run_add_file(const struct run_work *w, enum run_file_kind kind,
 static int add_snapshots(struct run_work *w, struct case_result *out,
                          struct err *e)
 {
-    char suffix[40];
-    int64_t r;
+    int64_t waves = w->c->waves, i, n = w->c->cp * waves;
+    char wave[32] = "", suffix[72];
     int rc = ERR_OK;
 
-    for (r = 0; w->snapshot != NULL && r < w->c->cp && rc == ERR_OK; r++) {
-        if (w->snapshot[r].len == 0) continue;
-        snprintf(suffix, sizeof suffix, ".rank%" PRId64 ".pickle", r);
-        rc = run_add_file(w, RUN_SNAPSHOT, suffix, &w->snapshot[r], out, e);
+    for (i = 0; w->snapshot != NULL && i < n && rc == ERR_OK; i++) {
+        if (w->snapshot[i].len == 0) continue;
+        if (waves > 1)
+            snprintf(wave, sizeof wave, ".wave%" PRId64, i % waves);
+        snprintf(suffix, sizeof suffix, "%s.rank%" PRId64 ".pickle", wave,
+                 i / waves);
+        rc = run_add_file(w, RUN_SNAPSHOT, suffix, &w->snapshot[i], out, e);
     }
     return rc;
 }

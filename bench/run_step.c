@@ -128,19 +128,27 @@ static void note_failure(struct run_work *w, int64_t wave, int rc,
         note_status(&w->wave[wave], run_status(rc), e->text);
 }
 
-/* The allocators as they are, also after a failure. */
+/* Those of the waves, and of a rank that found no room for its weights. */
 static int take_snapshots(struct run_work *w, const struct ranks *r,
                           struct err *e)
 {
-    int64_t i;
+    int64_t waves = w->c->waves, i, k;
     int rc = ERR_OK;
 
-    if (!w->x->snapshots || r->one == NULL) return ERR_OK;
-    w->snapshot = calloc((size_t)w->plan->cp, sizeof *w->snapshot);
+    if (!r->snapshots || r->one == NULL) return ERR_OK;
+    w->snapshot = calloc((size_t)(w->plan->cp * waves), sizeof *w->snapshot);
     if (w->snapshot == NULL) return err_nomem(e);
-    for (i = 0; i < w->plan->cp && rc == ERR_OK; i++)
-        if (r->one[i].mem != NULL)
-            rc = snapshot_write(r->one[i].mem, &w->snapshot[i], e);
+    for (i = 0; i < w->plan->cp && rc == ERR_OK; i++) {
+        struct ranks_one *o = &r->one[i];
+        struct buf *all = &w->snapshot[i * waves];
+
+        if (o->step == NULL && o->mem != NULL)
+            rc = snapshot_write(o->mem, 0, all, e);
+        for (k = 0; o->step != NULL && k < r->waves; k++) {
+            all[k] = o->wave[k].snapshot;
+            o->wave[k].snapshot = (struct buf)BUF_INIT;
+        }
+    }
     return rc;
 }
 
@@ -164,7 +172,8 @@ static int note_ranks(struct run_work *w, const struct ranks *r, int rc,
 static int run_dry(struct run_work *w, struct err *e)
 {
     struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
-                      .waves = w->c->waves, .trace = true};
+                      .waves = w->c->waves, .trace = true,
+                      .snapshots = w->x->snapshots};
     int rc = ranks_run(&r, e);
 
     rc = note_ranks(w, &r, rc, e);
@@ -202,7 +211,8 @@ static int run_computing(struct run_work *w, const struct step_data *data,
 {
     struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
                       .data = data, .checkpoint = ckpt,
-                      .waves = w->c->waves, .trace = true};
+                      .waves = w->c->waves, .trace = true,
+                      .snapshots = w->x->snapshots};
     int rc = ranks_run(&r, e);
 
     rc = note_ranks(w, &r, rc, e);

@@ -63,10 +63,11 @@ int snapshot_read(const char *data, size_t len, const char *origin,
 void snapshot_free(struct snapshot *s);
 
 /* Appends a snapshot of a traced allocator (config.trace) as its device 0:
-** protocol 4, the same bytes for the same trace, a frame with operator,
-** phase and layer for each event. ERR_RUN: no trace, or no host memory. */
-int snapshot_write(const struct mem *m, struct buf *b, struct err *e)
-    MUST_CHECK;
+** its state now, and the trace from event first on. Protocol 4, the same bytes
+** for the same trace, a frame with operator, phase and layer for each event.
+** ERR_RUN: no trace, or no host memory. */
+int snapshot_write(const struct mem *m, uint64_t first, struct buf *b,
+                   struct err *e) MUST_CHECK;
 
 /* One setting as PYTORCH_CUDA_ALLOC_CONF spells it ("max_split_size_mb",
 ** "roundup_power2_divisions"), or "limit" in bytes. Settings that would

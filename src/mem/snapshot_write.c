@@ -212,7 +212,7 @@ static bool put_event(struct writer *w, const struct mem_event *v,
 }
 
 /* A free is told twice, as torch does. */
-static bool put_trace(struct writer *w, const struct mem *m)
+static bool put_trace(struct writer *w, const struct mem *m, uint64_t first)
 {
     uint64_t n, n_segment, at = 0;
     const struct mem_event *v = mem_trace(m, &n);
@@ -221,7 +221,8 @@ static bool put_trace(struct writer *w, const struct mem *m)
 
     put_op(w, ']');
     put_op(w, '(');
-    for (uint64_t i = 0; i <= n && ok; i++) {
+    while (at < n_segment && s[at].event < first) at++;
+    for (uint64_t i = first; i <= n && ok; i++) {
         for (; at < n_segment && s[at].event == i; at++) {
             start_event(w, s[at].is_free ? T_SEGMENT_FREE : T_SEGMENT_ALLOC,
                         s[at].addr, s[at].bytes);
@@ -327,7 +328,8 @@ static bool put_segments(struct writer *w, const struct mem *m)
     return true;
 }
 
-int snapshot_write(const struct mem *m, struct buf *b, struct err *e)
+int snapshot_write(const struct mem *m, uint64_t first, struct buf *b,
+                   struct err *e)
 {
     struct writer w = {.b = b};
     bool ok;
@@ -342,7 +344,7 @@ int snapshot_write(const struct mem *m, struct buf *b, struct err *e)
     ok = put_segments(&w, m);
     put_string(&w, "device_traces");
     put_op(&w, ']');
-    ok = ok && put_trace(&w, m);
+    ok = ok && put_trace(&w, m, first);
     put_op(&w, 'a');
     put_op(&w, 'u');
     put_op(&w, '.');

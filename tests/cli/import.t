@@ -31,18 +31,38 @@ $ peakproof import p --peaks mine.csv --case import/pr-accuracy/real-40
 ! peakproof: import: case 'real-40' is an imported one (name the run's own)
 = 2
 
-# Snapshots; one rank alone, too. Ours begin before the weights are there, so
-# their peak is that of the whole process.
+# Our own snapshots give the peaks that the run recorded, bytes for bytes; one
+# rank alone, too.
 
-$ cp -r o q; peakproof import q snap/*.pickle --case real-40 --json >json; grep -c allocated_bytes json
+$ cp -r o q; peakproof import q snap/*.wave0.* --case real-40
+> real-40 wave 0 rank 0: 21885475328 bytes allocated
+> real-40 wave 0 rank 1: 22605720064 bytes allocated
+$ grep -E '^dry.*,0,cold' q/peaks.csv | cut -d, -f3-8 >a; grep ^import q/peaks.csv | cut -d, -f3-8 >b; wc -l <a; cmp a b
 > 2
-$ cp -r o r; peakproof import r snap/pr-accuracy.real-40.rank1.pickle --case real-40 --rank 1
-> real-40 wave 0 rank 1: 60693573632 bytes allocated
+$ cp -r o r; peakproof import r snap/pr-accuracy.real-40.wave0.rank1.pickle --case real-40 --rank 1
+> real-40 wave 0 rank 1: 22605720064 bytes allocated
 $ grep -c '^import' r/peaks.csv
 > 1
-$ peakproof import o snap/*.pickle --case real-40 --rank 1
-! peakproof: import: snap/pr-accuracy.real-40.rank1.pickle: rank 2, the case has 2 ranks
+$ peakproof import o snap/*.wave0.* --case real-40 --rank 1
+! peakproof: import: snap/pr-accuracy.real-40.wave0.rank1.pickle: rank 2, the case has 2 ranks
 = 2
+
+$ peakproof import o snap/*.wave0.* --case real-40 --wave 2
+! peakproof: import: --wave 2: the case has 2 waves
+= 2
+$ peakproof import o --peaks mine.csv --case real-40 --wave 0
+! peakproof: import: --rank and --wave go with snapshots (a CSV file has columns rank and wave)
+= 2
+
+# Later waves, too, on a device that computes.
+
+$ peakproof run --device cpu --out t --snapshot s2 --only train.cp2.ep2 tiny-train.lua -- waves=2 >table; ls s2
+> tiny-train.train.cp2.ep2.wave0.rank0.pickle
+> tiny-train.train.cp2.ep2.wave0.rank1.pickle
+> tiny-train.train.cp2.ep2.wave1.rank0.pickle
+> tiny-train.train.cp2.ep2.wave1.rank1.pickle
+$ peakproof import t s2/*.wave1.* --case train.cp2.ep2 --wave 1 >text; grep -E '^cpu.*,1,warm' t/peaks.csv | cut -d, -f3-8 >a; grep ^import t/peaks.csv | cut -d, -f3-8 >b; wc -l <a; cmp a b
+> 2
 
 # What is wrong is told, and the run stays as it was.
 

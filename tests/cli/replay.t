@@ -1,6 +1,6 @@
 # PyTorch snapshots through our allocator.
 
-$ peakproof replay $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep -E 'peak|mismatches'
+$ peakproof replay $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep -E '_peak_bytes|_mismatches'
 >           "allocated_peak_bytes": 2004878848,
 >           "reserved_peak_bytes": 2025848832,
 >           "requested_peak_bytes": 2004195916,

@@ -250,7 +250,7 @@ static struct snapshot written(const struct mem *m, struct buf *b)
     struct snapshot s = {0};
     struct err e = {0};
 
-    assert_int_equal(snapshot_write(m, b, &e), ERR_OK);
+    assert_int_equal(snapshot_write(m, 0, b, &e), ERR_OK);
     if (snapshot_read(b->data, b->len, "f", &s, &e) != ERR_OK)
         print_error("%s\n", e.text);
     assert_int_equal(e.code, 0);
@@ -346,6 +346,43 @@ static void test_other_settings(void **state)
     mem_free_all(m);
 }
 
+/* One that begins in the middle tells the peaks over what was live there. */
+static void test_written_later(void **state)
+{
+    struct mem_tag tag = {CAT_OTHER, PHASE_FORWARD, 3, "later"};
+    struct mem_dry_source dry;
+    struct mem_block *b[20];
+    struct buf text = BUF_INIT;
+    struct mem_peak peak;
+    struct snapshot s = {0};
+    struct replay r;
+    struct mem *m;
+    struct err e;
+    uint64_t first;
+
+    (void)state;
+    rng_state = 9;
+    m = random_work(&(struct mem_config){0}, &dry, 700, true);
+    mem_trace(m, &first);
+    mem_mark_peak(m);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(mem_alloc(m, (uint64_t)(i + 1) * MIB, tag, &b[i],
+                                   &e), ERR_OK);
+    for (int i = 0; i < 19; i++) mem_release(m, b[i]);
+    mem_peak(m, &peak);
+    assert_int_equal(snapshot_write(m, first, &text, &e), ERR_OK);
+    assert_int_equal(snapshot_read(text.data, text.len, "f", &s, &e), ERR_OK);
+    r = replay(&s, 0, &s.config);
+    exact(&r);
+    assert_int_equal(r.peak.allocated - r.initial.allocated, peak.allocated);
+    assert_int_equal(r.peak.requested - r.initial.requested, peak.requested);
+    assert_int_equal(r.peak.reserved, peak.reserved);
+    assert_true(r.initial.allocated > 0 && peak.allocated >= 210 * MIB);
+    snapshot_free(&s);
+    buf_free(&text);
+    mem_free_all(m);
+}
+
 static void test_written_bytes(void **state)
 {
     struct mem_dry_source dry[2];
@@ -358,7 +395,7 @@ static void test_written_bytes(void **state)
     for (int i = 0; i < 2; i++) {
         rng_state = 5;
         m = random_work(&untraced, &dry[i], 400, false);
-        assert_int_equal(snapshot_write(m, &b[i], &e), ERR_OK);
+        assert_int_equal(snapshot_write(m, 0, &b[i], &e), ERR_OK);
         mem_free_all(m);
     }
     assert_int_equal(b[0].len, b[1].len);
@@ -366,7 +403,7 @@ static void test_written_bytes(void **state)
     assert_memory_equal(b[0].data, "\x80\x04}(\x8c\x08segments", 13);
     assert_int_equal(mem_new(&untraced, mem_dry_source(&dry[0], 0), &m, &e),
                      ERR_OK);
-    assert_int_equal(snapshot_write(m, &b[0], &e), ERR_RUN);
+    assert_int_equal(snapshot_write(m, 0, &b[0], &e), ERR_RUN);
     mem_free_all(m);
     buf_free(&b[0]);
     buf_free(&b[1]);
@@ -381,6 +418,7 @@ int main(void)
         cmocka_unit_test(test_pending_at_the_start),
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_other_settings),
+        cmocka_unit_test(test_written_later),
         cmocka_unit_test(test_written_bytes),
     };
 
