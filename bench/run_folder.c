@@ -38,23 +38,62 @@ static void put_command(const struct args *a, struct buf *out)
     for (i = 0; i < a->argc; i++) buf_printf(out, " %s", a->argv[i]);
 }
 
-/* Miss reports or histograms of an earlier run. */
-static void remove_files(const char *dir, const char *folder, const char *ext)
+/* What a run writes below its folder, beside the records. */
+static const struct { const char *folder, *end; } beside[] = {
+    {"misses", ".json"}, {"histograms", ".csv"}
+};
+enum { N_BESIDE = sizeof beside / sizeof *beside };
+
+/* Whether the folder has files of such names; they go where remove is. */
+static bool find_beside(const char *dir, int which, bool remove)
 {
     struct buf path = BUF_INIT;
     struct dirent *entry;
-    size_t x = strlen(ext);
+    size_t x = strlen(beside[which].end);
+    bool found = false;
     DIR *d;
 
-    buf_printf(&path, "%s/%s", dir, folder);
+    buf_printf(&path, "%s/%s", dir, beside[which].folder);
     d = opendir(buf_text(&path));
     while (d != NULL && (entry = readdir(d)) != NULL) {
         size_t n = strlen(entry->d_name);
-        if (n > x && strcmp(entry->d_name + n - x, ext) == 0)
-            unlinkat(dirfd(d), entry->d_name, 0);
+        if (n <= x || strcmp(entry->d_name + n - x, beside[which].end) != 0)
+            continue;
+        found = true;
+        if (remove) unlinkat(dirfd(d), entry->d_name, 0);
     }
     if (d != NULL) closedir(d);
     buf_free(&path);
+    return found;
+}
+
+/* A folder without a run.json is not a run's: what has the names of files
+** that a run removes there is someone else's. */
+static int check_beside(const char *dir, struct err *e)
+{
+    struct buf path = BUF_INIT;
+    bool ours;
+    int i;
+
+    buf_printf(&path, "%s/run.json", dir);
+    ours = access(buf_text(&path), F_OK) == 0;
+    buf_free(&path);
+    for (i = 0; i < N_BESIDE && !ours; i++)
+        if (find_beside(dir, i, false))
+            return err_set(e, ERR_USAGE, "%s/%s: holds *%s files that are "
+                           "not of a run (choose another folder)", dir,
+                           beside[i].folder, beside[i].end);
+    return ERR_OK;
+}
+
+/* Nothing kept, nothing beside it counts: a run that is replaced, and one
+** that was killed while it was. */
+static void remove_beside(const char *dir, const struct record *r)
+{
+    int i;
+
+    for (i = 0; i < N_BESIDE && record_count(r) == 0; i++)
+        (void)find_beside(dir, i, true);
 }
 
 int run_folder_open(const char *dir, const struct args *a,
@@ -75,13 +114,11 @@ int run_folder_open(const char *dir, const struct args *a,
     info.command = buf_text(&command);
     if (rc == ERR_OK && (identity.failed || command.failed))
         rc = err_nomem(e);
+    if (rc == ERR_OK) rc = check_beside(dir, e);
     if (rc == ERR_OK)
         rc = record_open(dir, resume ? RECORD_RESUME : RECORD_REPLACE, &info,
                          out, e);
-    if (rc == ERR_OK && !resume) {
-        remove_files(dir, "misses", ".json");
-        remove_files(dir, "histograms", ".csv");
-    }
+    if (rc == ERR_OK) remove_beside(dir, *out);
     buf_free(&identity);
     buf_free(&command);
     return rc;

@@ -212,6 +212,8 @@ int record_open(const char *dir, enum record_mode mode,
 bool record_has(const struct record *r, const char *device,
                 const char *scenario, const char *name,
                 enum record_status *status);
+/* Cases that are committed. */
+int64_t record_count(const struct record *r);
 int record_append(struct record *r, const struct record_text *t,
                   struct err *e) MUST_CHECK;
 /* record_render and record_append. */

@@ -267,6 +267,11 @@ bool record_has(const struct record *r, const char *device,
     return true;
 }
 
+int64_t record_count(const struct record *r)
+{
+    return (int64_t)r->had.cases.n;
+}
+
 /* Takes back what was appended to the files up to f. */
 static void undo(struct record *r, int f)
 {
