@@ -504,7 +504,8 @@ const struct command cmd_run = {
             "threads. Before, the case runs on dry: what cannot fit ends with "
             "exit 6 before any memory is touched. Afterwards it runs there "
             "once more with the routes that were seen: other allocations or "
-            "peaks are exit 7.\n\n"
+            "peaks are exit 7. The built-in estimators price bf16; for "
+            "another dtype they are refused.\n\n"
             "A scenario's name without a folder is also looked for among the "
             "shipped ones (peakproof list). Values after -- set the options "
             "that the scenario declares.",

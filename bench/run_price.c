@@ -1,4 +1,5 @@
 /* run_price.c - see run.h: what the estimators are told and what they say */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,6 +95,19 @@ static int64_t count_estimators(const struct run_work *w)
     return n;
 }
 
+/* The published estimators take every activation to be bf16. */
+static bool is_priced(const struct run_work *w)
+{
+    return strcmp(w->c->dtype, "bf16") == 0;
+}
+
+static void refuse(const struct run_work *w, struct estimate *x)
+{
+    x->supported = x->priced = false;
+    snprintf(x->reason, sizeof x->reason, "dtype %s: priced in bf16 only",
+             w->c->dtype);
+}
+
 static int price_all(struct run_work *w, struct run_wave *v,
                      const struct price_facts *f, struct err *e)
 {
@@ -104,10 +118,12 @@ static int price_all(struct run_work *w, struct run_wave *v,
     rc = price_busiest_rank(f, &v->estimate[0], e);
     if (rc == ERR_OK) rc = price_per_rank(f, &v->estimate[1], e);
     if (rc == ERR_OK) v->n_estimate = 2;
+    for (i = 0; i < v->n_estimate && !is_priced(w); i++)
+        refuse(w, &v->estimate[i]);
     if (rc == ERR_OK) rc = price_lua(v, w->s->estimators, f, e);
     for (i = 0; i < w->x->n_extra && rc == ERR_OK; i++)
         rc = price_lua(v, w->x->extra[i], f, e);
-    return rc == ERR_OK ? add_variants(v, f, e) : rc;
+    return rc == ERR_OK && is_priced(w) ? add_variants(v, f, e) : rc;
 }
 
 static int price_wave(struct run_work *w, struct run_wave *v, struct err *e)

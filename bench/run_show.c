@@ -82,24 +82,32 @@ static void put_wave_lines(const struct run_work *w, int64_t i, struct buf *b)
 
 /* ---- JSON --------------------------------------------------------------- */
 
+/* Bytes below 0 are not known. */
+static json_t *bytes_json(int64_t bytes)
+{
+    return bytes >= 0 ? json_integer(bytes) : json_null();
+}
+
 static json_t *error_json(int64_t estimate, int64_t peak)
 {
-    return peak > 0 ? json_real(run_percent(estimate, peak)) : json_null();
+    return estimate >= 0 && peak > 0 ? json_real(run_percent(estimate, peak)) : json_null();
 }
 
 static json_t *estimate_json(const struct estimate *x, int64_t peak)
 {
+    int64_t raw = x->priced ? x->raw : -1;
+    int64_t admitted = x->priced ? x->admitted : -1;
     json_t *v = json_object();
 
     json_object_set_new(v, "name", json_string(x->name));
     json_object_set_new(v, "supported", json_boolean(x->supported));
     json_object_set_new(v, "reason", x->supported ? json_null()
                                                   : json_string(x->reason));
-    json_object_set_new(v, "raw_bytes", json_integer(x->raw));
-    json_object_set_new(v, "admitted_bytes", json_integer(x->admitted));
-    json_object_set_new(v, "raw_error_percent", error_json(x->raw, peak));
+    json_object_set_new(v, "raw_bytes", bytes_json(raw));
+    json_object_set_new(v, "admitted_bytes", bytes_json(admitted));
+    json_object_set_new(v, "raw_error_percent", error_json(raw, peak));
     json_object_set_new(v, "admitted_error_percent",
-                        error_json(x->admitted, peak));
+                        error_json(admitted, peak));
     return v;
 }
 
@@ -122,7 +130,7 @@ static json_t *wave_json(const struct run_work *w, int64_t i)
     json_object_set_new(o, "note", v->note[0] ? json_string(v->note)
                                               : json_null());
     json_object_set_new(o, "peak_bytes",
-                        peak >= 0 ? json_integer(peak) : json_null());
+                        bytes_json(peak));
     json_object_set_new(o, "rank_peak_bytes", ranks);
     if (v->has_loss) json_object_set_new(o, "loss", json_real(v->loss));
     json_object_set_new(o, "estimates", list);

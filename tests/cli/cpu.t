@@ -57,6 +57,21 @@ $ peakproof run --device cpu --estimator none.lua --out e kept.lua >table; cmp o
 
 $ peakproof run --out dry --only 'ragged.*ep1' tiny-cpu.lua >table; grep 'ep1' cpu/peaks.csv | cut -d , -f 2- >a; sed 1d dry/peaks.csv | cut -d , -f 2- | diff - a
 
+# Estimates are of bf16; at another dtype they are refused, in words.
+
+$ peakproof run --device cpu --out o --only ragged.cp2.ep2 tiny-cpu.lua | sed -n '2,3s/^[^r]*ragged[^-]*- *//p'
+>* * refused: dtype f32: priced in bf16 only
+>* * refused: dtype f32: priced in bf16 only
+$ grep -c ',raw,,refused,dtype f32: priced in bf16 only$' o/records.csv; grep -c ',\(raw\|admitted\),[0-9]' o/records.csv
+> 4
+> 0
+= 1
+$ peakproof run --json --out o --only ragged.cp2.ep2 tiny-cpu.lua | grep -c '"raw_bytes": null'
+> 4
+$ sed 's/"f32"/"bf16"/' kept.lua >bf16.lua; peakproof run --out o bf16.lua >table; grep -c refused table; wc -l <table
+> 0
+> 5
+
 # Training: the loss falls.
 
 $ peakproof run --device cpu --out train --only '*cp2*' tiny-train.lua -- waves=12 >table; awk -F, 'NR == 2 {a = $6} END {print ($6 < a / 2 ? "falls" : "does not fall")}' train/losses.csv
