@@ -115,6 +115,8 @@ static int differs(const struct ranks_one *a, const struct ranks_one *dry,
                    : "a request of", d[i].bytes, d[i].op);
 }
 
+/* Reserved bytes are not held against each other: free blocks of one size are
+** taken by address, and a driver places segments as it likes. */
 static int same_peaks(const struct ranks_one *a, const struct ranks_one *dry,
                       struct err *e)
 {
@@ -125,7 +127,6 @@ static int same_peaks(const struct ranks_one *a, const struct ranks_one *dry,
         const struct mem_peak *q = &dry->wave[i].got.peak;
 
         if (p->allocated == q->allocated && p->event == q->event &&
-            p->reserved == q->reserved &&
             memcmp(p->by, q->by, sizeof p->by) == 0) continue;
         return err_set(e, ERR_WRONG, "rank %d: wave %" PRId64 ": the peak is "
                        "%" PRIu64 " bytes at event %" PRIu64 ", but %" PRIu64

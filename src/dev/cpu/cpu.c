@@ -20,6 +20,34 @@ static struct cpu *cpu_of(struct dev *d)
 
 /* ---- segments ----------------------------------------------------------- */
 
+/* Segments lie one behind the other in a range that is reserved when the
+** device is opened, as on dry: where the allocator chooses by address, both
+** choose alike. Where so much room cannot be had (a limit on address space),
+** or is used up, the system chooses. */
+#define ROOM (UINT64_C(1) << 40)
+#define ALIGN (UINT64_C(2) << 20)
+
+static void reserve_room(struct cpu *c)
+{
+    void *p = mmap(NULL, ROOM, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    c->room = p == MAP_FAILED ? NULL : p;
+}
+
+static void *map_segment(struct cpu *c, uint64_t bytes)
+{
+    uint64_t span = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+    bool fits = c->room != NULL && span <= ROOM - c->room_used;
+    void *p = mmap(fits ? c->room + c->room_used : NULL, (size_t)bytes,
+                   PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                   (fits ? MAP_FIXED : 0), -1, 0);
+
+    if (fits && p != MAP_FAILED) c->room_used += span;
+    return p;
+}
+
 static int segment_get(void *ctx, uint64_t bytes, uint64_t *addr,
                        struct err *e)
 {
@@ -27,8 +55,7 @@ static int segment_get(void *ctx, uint64_t bytes, uint64_t *addr,
     void *p = MAP_FAILED;
 
     if (c->limit == 0 || bytes <= c->limit - c->taken)
-        p = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        p = map_segment(c, bytes);
     if (p == MAP_FAILED)
         return err_set(e, ERR_OOM, "cpu: no segment of %llu bytes (%llu are "
                        "taken, limit %llu)", (unsigned long long)bytes,
@@ -39,11 +66,17 @@ static int segment_get(void *ctx, uint64_t bytes, uint64_t *addr,
     return ERR_OK;
 }
 
+/* Addresses of the reserved range are not given out again. */
 static void segment_put(void *ctx, uint64_t addr, uint64_t bytes)
 {
     struct cpu *c = ctx;
+    char *p = (char *)(uintptr_t)addr;
 
-    munmap((void *)(uintptr_t)addr, (size_t)bytes);
+    if (c->room != NULL && p >= c->room && p < c->room + ROOM)
+        mmap(p, (size_t)bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    else
+        munmap(p, (size_t)bytes);
     c->taken -= bytes;
 }
 
@@ -73,6 +106,7 @@ static int cpu_open(const struct dev_options *o, struct dev **out,
     if (rc != ERR_OK) return rc;
     c = calloc(1, sizeof *c);
     if (c == NULL) return err_nomem(e);
+    reserve_room(c);
     c->limit = o->limit_bytes;
     c->dev.ops = &dev_cpu;
     c->dev.k = f64 ? &cpu_kernels_f64 : &cpu_kernels_f32;
@@ -86,6 +120,7 @@ static int cpu_open(const struct dev_options *o, struct dev **out,
 static void cpu_close(struct dev *d)
 {
     if (d == NULL) return;
+    if (cpu_of(d)->room != NULL) munmap(cpu_of(d)->room, ROOM);
     free(cpu_of(d)->scratch);
     free(d);
 }

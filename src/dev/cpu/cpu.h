@@ -20,6 +20,8 @@ struct cpu {
     void *scratch;              /* grown as needed, freed at close */
     size_t scratch_bytes;
     uint64_t taken, limit;      /* bytes of segments; limit 0: none */
+    char *room;                 /* addresses for segments; NULL: none */
+    uint64_t room_used;
 };
 
 extern const struct kernels cpu_kernels_f32;    /* act bf16 or f32 */
