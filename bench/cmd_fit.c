@@ -38,9 +38,11 @@ static void put_answer(struct buf *b, const struct fit *f, int i)
                    ? a->estimate.reason : "weights under TP or PP");
         return;
     }
-    put_cell(b, a->estimate.admitted, 17);
-    put_cell(b, a->needed, 18);
-    put_cell(b, f->available - a->needed, 18);
+    buf_printf(b, " %-5s", a->cold ? "first" : "later");
+    put_cell(b, a->gradients, 15);
+    put_cell(b, a->estimate.admitted, 15);
+    put_cell(b, a->needed, 15);
+    put_cell(b, f->available - a->needed, 15);
     buf_printf(b, " %-5s", fit_fits(f, i) ? "fits" : "NO");
     put_cell(b, a->budget, 13);
     buf_putc(b, '\n');
@@ -93,9 +95,13 @@ static void put_text(struct buf *b, const struct fit *f)
                   f->available - held_between(&f->base));
     }
     put_bytes(b, "tokens of the wave", f->tokens);
-    buf_printf(b, "\n%-12s %17s %18s %18s %-5s %13s\n", "estimator",
-               "admitted", "needed in all", "margin", "", "token budget");
+    buf_printf(b, "\n%-12s %-5s %15s %15s %15s %15s %-5s %13s\n", "estimator",
+               "wave", "held gradients", "admitted", "needed in all", "margin",
+               "", "token budget");
     for (i = 0; i < FIT_ESTIMATORS; i++) put_answer(b, f, i);
+    if (f->known)
+        buf_puts(b, "needed: weights, adapters, moments, held gradients, "
+                    "admitted\n");
     put_advice(b, f);
 }
 
@@ -113,9 +119,10 @@ static json_t *answer_json(const struct fit *f, int i)
     const char *reason = a->estimate.reason;
 
     return json_pack(
-        "{s:s, s:b, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}",
+        "{s:s, s:b, s:s?, s:s?, s:o, s:o, s:o, s:o, s:o, s:o}",
         "name", a->estimate.name, "supported", a->estimate.supported,
         "reason", reason[0] != '\0' ? reason : NULL,
+        "wave", !priced ? NULL : a->cold ? "first" : "later",
         "admitted_bytes", number(a->estimate.priced, a->estimate.admitted),
         "gradient_bytes", number(priced, a->gradients),
         "needed_bytes", number(priced, a->needed),
@@ -231,7 +238,8 @@ const struct command cmd_fit = {
         "were allocated earlier) and each estimator's admitted bytes of the "
         "wave, and compares them with the device's memory less the 3 percent "
         "that are kept free. Of a plan both a first wave and a later one "
-        "must fit; facts are taken as they stand.\n\n"
+        "must fit, and a row is the dearer of the two; facts are taken as "
+        "they stand.\n\n"
         "The token budget is the number of tokens to which the wave can be "
         "scaled, every segment in proportion, so that it fits and one token "
         "more does not. The exit code is 0 whatever the answer.",

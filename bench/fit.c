@@ -89,6 +89,7 @@ static int add_wave(const struct price_facts *f, struct fit *fit,
         needed = num_sadd(held, x->admitted);
         if (a->estimate.name[0] != '\0' && needed <= a->needed) continue;
         a->estimate = *x;
+        a->cold = f->cold;
         a->gradients = gradients;
         a->needed = needed;
     }

@@ -22,6 +22,7 @@ struct fit_base {
 /* One estimator's answer. Of several waves the dearest counts. */
 struct fit_answer {
     struct estimate estimate;
+    bool cold;                  /* it is a first wave */
     int64_t gradients;          /* held already in that wave */
     int64_t needed;             /* base, gradients and admitted bytes */
     int64_t budget;             /* tokens, see fit_budgets; -1: none */

@@ -90,7 +90,8 @@ static json_t *bytes_json(int64_t bytes)
 
 static json_t *error_json(int64_t estimate, int64_t peak)
 {
-    return estimate >= 0 && peak > 0 ? json_real(run_percent(estimate, peak)) : json_null();
+    return estimate >= 0 && peak > 0
+         ? json_real(run_percent(estimate, peak)) : json_null();
 }
 
 static json_t *estimate_json(const struct estimate *x, int64_t peak)

@@ -10,9 +10,19 @@ $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2
 > left for a wave                 38,088,319,744
 > tokens of the wave                      29,000
 > 
-> estimator             admitted      needed in all             margin        token budget
->* busiest-rank *,???,???,??? *,???,???,??? *,???,???,??? fits *???,???
->* per-rank     *,???,???,??? *,???,???,??? *,???,???,??? fits *???,???
+> estimator    wave   held gradients        admitted   needed in all          margin        token budget
+> busiest-rank later     480,542,720   8,639,802,067  48,632,025,043  28,967,974,957 fits        129,921
+> per-rank     later     480,542,720   8,321,454,394  48,313,677,370  29,286,322,630 fits        133,239
+> needed: weights, adapters, moments, held gradients, admitted
+
+# A row adds up, and tells which of the two waves it is.
+
+$ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 | tr -d , | awk '/^weights|^adapters|^optimizer/ {held += $NF} /^per-rank/ {print held + $3 + $4 - $5, $2}'
+> 0 later
+$ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 --layers 4 | tr -d , | awk '/^weights|^adapters|^optimizer/ {held += $NF} /^per-rank/ {print held + $3 + $4 - $5, $2}'
+> 0 first
+$ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 --json | grep -c '"wave": "later"'
+> 2
 
 # The budget is where it stops to fit: of one sequence, to the token.
 
@@ -54,7 +64,7 @@ $ peakproof plan --lengths 2047 --facts --warm >f; peakproof fit --memory 80G --
 # Where per-rank does not apply the bytes are busiest-rank's; under TP nothing
 # is known.
 
-$ peakproof fit --memory 141G --lengths 9000,9000 --cp 4 | tail -n 2
+$ peakproof fit --memory 141G --lengths 9000,9000 --cp 4 | tail -n 3 | head -n 2
 >* per-rank *fits*
 >*              (as busiest-rank: *
 $ sed 's/"tp": 1/"tp": 2/' f >t; peakproof fit --memory 80G t | tail -n 2
