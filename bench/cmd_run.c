@@ -243,48 +243,41 @@ static int load(struct run *r, struct err *e)
 
 /* ---- cases kept from before --------------------------------------------- */
 
-static int code_of(enum record_status s)
+static void put_complaint(const struct buf *complaint)
 {
-    static const int code[STATUS_COUNT] = {
-        [STATUS_OOM] = ERR_OOM, [STATUS_REFUSED] = ERR_DEVICE,
-        [STATUS_WRONG] = ERR_WRONG, [STATUS_ERROR] = ERR_RUN
-    };
-    return code[s];
+    const char *p = buf_text(complaint);
+
+    for (; *p != '\0'; p += strcspn(p, "\n") + 1)
+        fprintf(stderr, "peakproof: check: %.*s\n", (int)strcspn(p, "\n"), p);
 }
 
-/* A case that failed before: its code, and one line for the first. */
-static void keep_failed(struct run *r, const struct run_job *j,
-                        enum record_status s)
+/* Takes committed cases off the list of jobs, and hears them again. */
+static int skip_kept(struct run *r, struct err *e)
 {
-    r->n_wrong += s == STATUS_WRONG;
-    if (r->first_code != ERR_OK) return;
-    r->first_code = code_of(s);
-    say_warning("run: %s/%s failed before (%s, cases.csv says why) and is "
-                "kept (leave out --resume to run it again)",
-                j->scenario->name, j->scenario->kase[j->index].name,
-                record_status_name(s));
-}
-
-/* Takes committed cases off the list of jobs. */
-static void skip_kept(struct run *r)
-{
+    struct run_kept k = {0};
+    struct run_job *kept = calloc((size_t)r->n_job + 1, sizeof *kept);
     int64_t i, n = 0;
     enum record_status s;
+    int rc;
 
+    if (kept == NULL) return err_nomem(e);
     for (i = 0; i < r->n_job; i++) {
         const struct run_job *j = &r->job[i];
-        if (!record_has(r->record, r->x.device, j->scenario->name,
-                        j->scenario->kase[j->index].name, &s)) {
+        if (record_has(r->record, r->x.device, j->scenario->name,
+                       j->scenario->kase[j->index].name, &s))
+            kept[r->n_kept++] = *j;
+        else
             r->job[n++] = *j;
-            continue;
-        }
-        r->n_kept++;
-        if (s != STATUS_OK) keep_failed(r, j, s);
     }
     r->n_job = n;
-    if (r->n_kept > 0 && r->x.check)
-        say_warning("run: %" PRId64 " cases are kept from before, their "
-                    "tolerances are not checked again", r->n_kept);
+    rc = run_kept(r->dir, &r->x, kept, r->n_kept, &k, e);
+    if (k.warning.len > 0) say_warning("run: %s", buf_text(&k.warning));
+    put_complaint(&k.complaint);
+    r->first_code = k.first_code;
+    r->n_wrong = k.n_wrong;
+    run_kept_free(&k);
+    free(kept);
+    return rc;
 }
 
 /* ---- results ------------------------------------------------------------ */
@@ -305,7 +298,6 @@ static int write_files(const struct run *r, const struct case_result *c,
 static void judge(struct run *r, const struct run_job *j,
                   const struct case_result *c)
 {
-    const char *p = buf_text(&c->complaint);
     int code = c->code;
 
     if (code != ERR_OK) {
@@ -313,8 +305,7 @@ static void judge(struct run *r, const struct run_job *j,
                 j->scenario->kase[j->index].name, c->message);
         r->n_failed++;
     }
-    for (; *p != '\0'; p += strcspn(p, "\n") + 1)
-        fprintf(stderr, "peakproof: check: %.*s\n", (int)strcspn(p, "\n"), p);
+    put_complaint(&c->complaint);
     r->n_outside += c->outside;
     r->n_wrong += c->status == STATUS_WRONG;
     if (code == ERR_OK && c->outside > 0) code = ERR_CHECK;
@@ -392,10 +383,10 @@ static int run_all(struct run *r, struct err *e)
     int rc, closed;
 
     r->x.record = r->record;
-    skip_kept(r);
     progress_init(&r->progress);
+    rc = skip_kept(r, e);
     if (!r->args->json) run_show_header(&r->x, &header);
-    rc = out_put(&header, e);
+    if (rc == ERR_OK) rc = out_put(&header, e);
     if (rc == ERR_OK)
         rc = run_jobs(&r->x, r->job, r->n_job, r->workers, on_result, r, e);
     progress_clear(&r->progress);

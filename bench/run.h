@@ -12,6 +12,7 @@
 **   miss.c        miss reports
 **   run_pack.c    the result as bytes for a pipe
 **   run_checks.c  what --check checks beside tolerances
+**   run_kept.c    what cases that --resume keeps say again
 **   run_identity.c  what makes two runs the same
 **   run_jobs.c    cases one by one, or in worker processes; results in order
 **
@@ -94,9 +95,28 @@ int run_case_check(const struct scenario_case *c, struct err *e) MUST_CHECK;
 int run_checks(const char *data, const volatile sig_atomic_t *interrupt,
                struct record *r, int64_t *failed, struct err *e) MUST_CHECK;
 
-/* ---- jobs --------------------------------------------------------------- */
+/* ---- cases kept from before --------------------------------------------- */
 
 struct run_job { const struct scenario *scenario; int64_t index; };
+
+/* The note in cases.csv of a case whose status does not tell its exit code
+** begins so: code. */
+#define RUN_EXIT "exit "
+
+/* What the cases of dir that --resume keeps say again, from its files. */
+struct run_kept {
+    int first_code;             /* of the first that failed, or ERR_OK */
+    int64_t n_wrong;
+    struct buf warning;         /* a line for the first that failed */
+    struct buf complaint;       /* --check: a line for each estimate outside
+                                   its tolerance */
+};
+int run_kept(const char *dir, const struct run_context *x,
+             const struct run_job *job, int64_t n_job, struct run_kept *out,
+             struct err *e) MUST_CHECK;
+void run_kept_free(struct run_kept *k);
+
+/* ---- jobs --------------------------------------------------------------- */
 
 /* Runs the jobs, n_workers at a time (1: in this process), and hands each
 ** result to done, in order of the jobs. Stops early when done fails or
@@ -185,6 +205,12 @@ enum record_status run_status(int code);
 
 /* (estimate - peak) / peak in percent. */
 double run_percent(int64_t estimate, int64_t peak);
+
+/* Is the estimate outside the case's tolerance? Then says so, in a line. False
+** where the case has none, or no peak. */
+bool run_outside(const struct scenario *s, const struct scenario_case *c,
+                 int64_t wave, const char *estimator, int64_t raw,
+                 int64_t peak, struct buf *complaint);
 
 /* The most-loaded rank's allocated bytes, -1 where the wave has no peak. */
 int64_t run_peak(const struct run_work *w, int64_t wave);

@@ -248,6 +248,15 @@ static int64_t *list_rows(const struct plan *p)
     return rows;
 }
 
+/* What --resume needs to end with the same exit code. */
+static const char *put_note(const struct case_result *r, char *out, size_t cap)
+{
+    if (r->message[0] == '\0') return NULL;
+    if (r->status != STATUS_ERROR || r->code == ERR_RUN) return r->message;
+    snprintf(out, cap, RUN_EXIT "%d: %s", (int)r->code, r->message);
+    return out;
+}
+
 static int render(const struct run_work *w, struct case_result *out,
                   struct err *e)
 {
@@ -256,7 +265,7 @@ static int render(const struct run_work *w, struct case_result *out,
     struct record_wave *wave = calloc((size_t)n + 1, sizeof *wave);
     int64_t *rows = planned ? list_rows(w->plan) : NULL;
     struct record_case c;
-    char routing[64];
+    char routing[64], note[sizeof out->message + 32];
     int rc = ERR_OK;
 
     put_routing(&w->c->routing, routing, sizeof routing);
@@ -276,7 +285,7 @@ static int render(const struct run_work *w, struct case_result *out,
         c.attention_rows = rows;
         c.gdn_rows = rows != NULL ? rows + w->plan->cp : NULL;
         c.status = out->status;
-        c.note = out->message[0] ? out->message : NULL;
+        c.note = put_note(out, note, sizeof note);
         rc = record_render(&c, &out->rows, e);
     }
     free(rows);

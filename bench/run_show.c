@@ -165,24 +165,32 @@ static int put_json(const struct run_work *w, struct case_result *out,
 
 /* ---- tolerances --------------------------------------------------------- */
 
+bool run_outside(const struct scenario *s, const struct scenario_case *c,
+                 int64_t wave, const char *estimator, int64_t raw,
+                 int64_t peak, struct buf *complaint)
+{
+    double error;
+
+    if (!c->has_tolerance || peak <= 0) return false;
+    error = run_percent(raw, peak);
+    if (error >= -c->tolerance_under && error <= c->tolerance_over)
+        return false;
+    buf_printf(complaint, "%s/%s: wave %" PRId64 ": %s is %+.2f %% of the "
+               "peak off (allowed %+g to %+g %%)\n", s->name, c->name, wave,
+               estimator, error, -c->tolerance_under, c->tolerance_over);
+    return true;
+}
+
 static void check_wave(const struct run_work *w, int64_t i,
                        struct case_result *out)
 {
     const struct run_wave *v = &w->wave[i];
-    const struct scenario_case *c = w->c;
     int64_t peak = run_peak(w, i), k;
 
-    for (k = 0; peak > 0 && k < v->n_estimate; k++) {
+    for (k = 0; k < v->n_estimate; k++) {
         const struct estimate *x = &v->estimate[k];
-        double error = run_percent(x->raw, peak);
-        if (!x->supported) continue;
-        if (error >= -c->tolerance_under && error <= c->tolerance_over)
-            continue;
-        out->outside++;
-        buf_printf(&out->complaint, "%s/%s: wave %" PRId64 ": %s is %+.2f %% "
-                   "of the peak off (allowed %+g to %+g %%)\n", w->s->name,
-                   c->name, i, x->name, error, -c->tolerance_under,
-                   c->tolerance_over);
+        if (x->supported && run_outside(w->s, w->c, i, x->name, x->raw, peak,
+                                        &out->complaint)) out->outside++;
     }
 }
 
@@ -193,7 +201,7 @@ int run_show(const struct run_work *w, struct case_result *out,
 
     for (i = 0; i < n; i++) {
         put_wave_lines(w, i, &out->table);
-        if (w->x->check && w->c->has_tolerance) check_wave(w, i, out);
+        if (w->x->check) check_wave(w, i, out);
     }
     if (out->table.failed || out->complaint.failed) return err_nomem(e);
     return put_json(w, out, e);

@@ -395,3 +395,29 @@ $ sed -i 2q m/cases.csv; peakproof run --resume --misses 0 --out m two.lua >tabl
 $ sed -i 1q m/cases.csv; touch m/misses/old.json; peakproof run --resume --misses 0 --out m two.lua >table; ls m/misses | wc -l
 > 2
 $ peakproof run --out m two.lua >table; ls m/misses
+
+# --resume ends as the run did: a bad estimator is exit 3, an estimate outside
+# its tolerance 4, checked then or not.
+
++ bad.lua
+| estimator{name = "bad", price = function(facts)
+|   if facts.parallel.ep == 1 then error("no, \"thanks\"") end
+|   return {raw = 1}
+| end}
+$ peakproof run --out b --estimator bad.lua two.lua >table 2>&1
+= 3
+$ grep -c '"exit 3: ' b/cases.csv
+> 1
+$ peakproof run --resume --out b --estimator bad.lua two.lua >table
+! peakproof: warning: run: two/ep1 failed before (error, cases.csv says why) and is kept (leave out --resume to run it again)
+= 3
+$ peakproof run --out t tight.lua >table
+$ peakproof run --check --resume --out t tight.lua >table 2>again
+= 4
+$ peakproof run --check --out t tight.lua >table 2>fresh
+= 4
+$ cmp fresh again; sort -u fresh | wc -l
+> 2
+$ peakproof run --check --resume --out t tight.lua >table 2>again
+= 4
+$ cmp fresh again; peakproof run --resume --out t tight.lua >table
