@@ -58,7 +58,7 @@ static void put_terms(struct doc *d, const struct record_found *c,
 {
     struct table *t = doc_table(d, "terms", "category|>estimate|>peak"
                                 "|>difference");
-    int64_t estimate = 0, peak = 0;
+    int64_t estimate = 0, peak = 0, rest;
     int k;
 
     for (k = 0; k < CAT_COUNT; k++) {
@@ -73,10 +73,37 @@ static void put_terms(struct doc *d, const struct record_found *c,
         estimate += a;
         peak += b;
     }
+    rest = view_bytes(c, wave, rank, source, "raw") - estimate;
+    if (rest != 0) {
+        cell_text(d, t, "in no category");
+        cell_bytes(d, t, rest);
+        cell_none(d, t);
+        cell_diff(d, t, rest);
+        estimate += rest;
+    }
     cell_text(d, t, "total (residue)");
     cell_bytes(d, t, estimate);
     cell_bytes(d, t, peak);
     cell_diff(d, t, estimate - peak);
+}
+
+/* The most-loaded rank against every estimator but per-rank, which follows
+** rank by rank. */
+static void put_estimators(struct doc *d, const struct record_found *c,
+                           int64_t wave)
+{
+    int64_t i, bytes;
+
+    for (i = 0; i < c->n_row; i++) {
+        const struct record_row *r = &c->row[i];
+        if (r->wave != wave || r->rank != RECORD_MAX ||
+            strcmp(r->term, "admitted") != 0 ||
+            strcmp(r->source, AFTER) == 0 ||
+            !record_bytes(c, wave, RECORD_MAX, r->source, "raw", &bytes))
+            continue;
+        doc_para(d, "The most-loaded rank against `%s`:", r->source);
+        put_terms(d, c, wave, RECORD_MAX, r->source);
+    }
 }
 
 static void put_rank(struct doc *d, const struct record_found *c,
@@ -85,17 +112,20 @@ static void put_rank(struct doc *d, const struct record_found *c,
     const struct record_peak *p = record_peak_of(c, wave, rank);
     const char *source = view_rank_source(c, wave, rank);
     char where[40] = "outside the decoder", title[40];
+    char allocated[32], requested[32], reserved[32];
 
     if (p == NULL) return;
     snprintf(title, sizeof title, "Rank %d", (int)rank);
     doc_heading(d, 3, "rank", title);
     if (p->layer >= 0)
         snprintf(where, sizeof where, "layer %d", (int)p->layer);
-    doc_para(d, "Peak of rank %d in `%s`, %s, at `%s`, event %lld: %lld "
-             "bytes allocated, %lld requested, %lld reserved.", (int)rank,
-             p->phase, where, p->op, (long long)p->event,
-             (long long)p->allocated, (long long)p->requested,
-             (long long)p->reserved);
+    doc_para(d, "Peak of rank %d in `%s`, %s, at `%s`, event %lld. Above "
+             "what was allocated when the wave began: %s bytes allocated, "
+             "%s requested. Reserved by the allocator in all, weights and "
+             "earlier waves included: %s.", (int)rank, p->phase, where, p->op,
+             (long long)p->event, view_grouped(p->allocated, allocated),
+             view_grouped(p->requested, requested),
+             view_grouped(p->reserved, reserved));
     if (record_get(c, wave, rank, source, "raw") == NULL) return;
     doc_para(d, "Against `%s`:", source);
     put_terms(d, c, wave, rank, source);
@@ -118,8 +148,7 @@ static void put_wave(struct doc *d, const struct record_found *c,
                  : "not run", x && *x->note ? ", " : "", x ? x->note : "");
         return;
     }
-    doc_para(d, "The most-loaded rank against `%s`:", BEFORE);
-    put_terms(d, c, wave, RECORD_MAX, BEFORE);
+    put_estimators(d, c, wave);
     for (r = 0; r < c->shape.cp; r++) put_rank(d, c, wave, r);
 }
 

@@ -39,7 +39,7 @@ void plot_draw(struct plot *p, const char *command)
                "  set terminal @svg\n"
                "  if (kind eq \"png\") { set terminal @png }\n"
                "  set output \"%s.\".kind\n"
-               "  plot %s\n"
+               "%s\n"
                "  unset output\n"
                "}\n", p->name, command);
 }
@@ -57,6 +57,37 @@ void plot_quote(struct buf *b, const char *s)
         buf_putc(b, *s);
     }
     buf_putc(b, '"');
+}
+
+void plot_label(struct buf *b, const char *before, const char *estimator,
+                const char *after)
+{
+    char name[80], text[160];
+
+    snprintf(text, sizeof text, "%s%s%s", before,
+             view_label(estimator, name, sizeof name), after);
+    plot_quote(b, text);
+}
+
+/* EP1, 2, 4 and 8 have a style each; the others share one. */
+static int style_of(int64_t ep)
+{
+    return ep == 1 ? 0 : ep == 2 ? 1 : ep == 4 ? 2 : ep == 8 ? 3 : 4;
+}
+
+int plot_mark(int64_t ep)
+{
+    static const int mark[] = {9, 7, 5, 13, 11};
+
+    return mark[style_of(ep)];
+}
+
+const char *plot_colour(int64_t ep)
+{
+    static const char *const colour[] = {"#e69f00", "#0072b2", "#009e73",
+                                         "#cc79a7", "#000000"};
+
+    return colour[style_of(ep)];
 }
 
 /* The child: gnuplot in dir, with nothing to read and its talk into talk. */

@@ -22,12 +22,18 @@ void plot_free(struct plot *p);
 
 /* The head of every script: fonts, grid, the two terminals (the picture is
 ** drawn for each), in that order: plot_begin, the settings, plot_draw with
-** the plot command, which both terminals repeat. */
+** the lines that draw, which both terminals repeat. */
 void plot_begin(struct plot *p, const char *name, int width, int height);
 void plot_draw(struct plot *p, const char *command);
 /* A text inside gnuplot double quotes: escaped against quotes, markup and,
 ** above all, backticks, which gnuplot hands to a shell. */
 void plot_quote(struct buf *b, const char *s);
+/* Quoted: before, the estimator as people call it, after. */
+void plot_label(struct buf *b, const char *before, const char *estimator,
+                const char *after);
+/* The mark (gnuplot's pointtype) and colour of an EP, in every picture. */
+int plot_mark(int64_t ep);
+const char *plot_colour(int64_t ep);
 
 /* Runs gnuplot on dir/NAME.gp for each name. *missing is set when there is no
 ** gnuplot; a script that it refuses is ERR_RUN. */

@@ -1,8 +1,9 @@
 /*
-** plot_errors.c - error by case: before and after, ours and published,
-** admitted, cold wave. Four marks in one group for each case.
+** plot_errors.c - error by case, admitted, cold wave: a bar for each
+** estimator, and where there are any the published figures as marks.
 */
 #include <math.h>
+#include <string.h>
 
 #include "report/plot.h"
 
@@ -14,12 +15,14 @@ static void put_value(struct buf *b, double x)
     else buf_printf(b, " %.4f", x);
 }
 
-static bool has_errors(const struct record_found *c)
+static bool has_errors(const struct view *v, const struct record_found *c)
 {
-    int64_t w = view_wave(c, true);
+    int k;
 
-    return view_miss(c, w, BEFORE, "admitted").known ||
-           view_miss(c, w, AFTER, "admitted").known;
+    for (k = 0; k < v->n_estimator; k++)
+        if (view_miss(c, view_wave(c, true), v->estimator[k],
+                      "admitted").known) return true;
+    return false;
 }
 
 /* The published cases; in a folder without any, the first there are. */
@@ -30,7 +33,7 @@ static int choose(const struct view *v, const struct record_found **out)
 
     for (pass = 0; pass < 2 && n == 0; pass++)
         for (i = 0; i < v->n_case && n < MAX_CASES; i++)
-            if (has_errors(v->kase[i]) &&
+            if (has_errors(v, v->kase[i]) &&
                 (pass == 1 || view_is_published(v->kase[i])))
                 out[n++] = v->kase[i];
     return n;
@@ -69,67 +72,105 @@ static void put_tics(struct plot *p, const struct record_found **c, int n)
                n > 6 ? " rotate by -35 left\nset bmargin 10" : "", n - 1);
 }
 
-/* Bars for ours; where figures are published also their marks, and the range
-** of ours over routings. */
-static void put_command(struct buf *b, bool published)
+enum { FIRST_BAR = 5 };     /* columns before it: number, name, published */
+
+/* The bars of all estimators beside each other, each with the range over
+** routings where one is drawn; then what is published, as marks. */
+static void put_command(const struct view *v, struct buf *b, bool published)
 {
-    buf_puts(b,
-             "\"errors.dat\" using ($1-0.2):3:(0.36) with boxes "
-             "linecolor '#56b4e9' title \"before, ours\", \\\n"
-             "    \"\" using ($1+0.2):4:(0.36) with boxes "
-             "linecolor '#0072b2' title \"after, ours\"");
+    static const char *const colour[] = {"#56b4e9", "#0072b2", "#009e73",
+                                         "#cc79a7", "#f0e442", "#999999"};
+    double step = 0.8 / v->n_estimator;
+    int k, column;
+
+    buf_puts(b, "  plot ");
+    for (k = 0, column = FIRST_BAR; k < v->n_estimator; k++, column += 3) {
+        double at = (k - (v->n_estimator - 1) / 2.0) * step;
+        buf_printf(b, "%s\"errors.dat\" using ($1%+.3f):%d:(%.3f) with boxes "
+                   "linecolor '%s' title ", k ? ", \\\n    " : "", at, column,
+                   0.9 * step, colour[k % 6]);
+        plot_label(b, "", v->estimator[k], published && k < 2 ? ", ours" : "");
+        if (!published) continue;
+        buf_printf(b, ", \\\n    \"errors.dat\" using ($1%+.3f):%d:(0):"
+                   "($%d-$%d) with vectors heads size screen 0.006,90 "
+                   "linewidth 1.5 linecolor '#222222' %s", at, column + 1,
+                   column + 2, column + 1, k ? "notitle"
+                   : "title \"ours, least to most over all routings\"");
+    }
     if (!published) return;
-    buf_puts(b,
-             ", \\\n"
-             "    \"\" using ($1-0.2):7:(0):($8-$7) with vectors heads size "
-             "screen 0.006,90 linewidth 1.5 linecolor '#222222' "
-             "title \"ours, all routings\", \\\n"
-             "    \"\" using ($1+0.2):9:(0):($10-$9) with vectors heads size "
-             "screen 0.006,90 linewidth 1.5 linecolor '#222222' "
-             "notitle, \\\n"
-             "    \"\" using ($1-0.28):5 with points pointtype 7 "
-             "pointsize 1.4 linecolor '#e69f00' "
-             "title \"before, published\", \\\n"
-             "    \"\" using ($1+0.28):6 with points pointtype 13 "
-             "pointsize 1.7 linecolor '#d55e00' "
-             "title \"after, published\"");
+    buf_printf(b, ", \\\n    \"errors.dat\" using ($1%+.3f):3 with points "
+               "pointtype 5 pointsize 1.2 linecolor '#d55e00' "
+               "title \"before, published\", \\\n"
+               "    \"errors.dat\" using ($1%+.3f):4 with points pointtype 13 "
+               "pointsize 1.7 linecolor '#d55e00' "
+               "title \"after, published\"",
+               -(v->n_estimator - 1) / 2.0 * step - 0.2 * step,
+               (1 - (v->n_estimator - 1) / 2.0) * step + 0.2 * step);
+}
+
+/* Says the routing where it is one, and how many cases are left out. */
+static void put_title(const struct view *v, struct buf *b,
+                      const struct record_found **c, int n, bool published)
+{
+    bool balanced = true;
+    int i;
+
+    for (i = 0; i < n; i++)
+        balanced &= strcmp(c[i]->shape.routing, "balanced") == 0;
+    buf_printf(b, "set title \"Admitted estimate (raw x 1.10) against the "
+               "peak, cold wave%s", balanced ? ", balanced routing" : "");
+    if (n < v->n_case)
+        buf_printf(b, ": %d %scases of %lld", n, published ? "published " : "",
+                   (long long)v->n_case);
+    buf_puts(b, "\"\n");
+}
+
+static void put_data(const struct view *v, struct buf *dat,
+                     const struct record_found **c, int n)
+{
+    int i, k;
+
+    buf_puts(dat, "# case number, name, admitted error in percent, cold: "
+             "published before, published after; for each estimator ours, "
+             "lowest and highest over routings:");
+    for (k = 0; k < v->n_estimator; k++)
+        buf_printf(dat, " %s", v->estimator[k]);
+    buf_putc(dat, '\n');
+    for (i = 0; i < n; i++) {
+        int64_t w = view_wave(c[i], true);
+        buf_printf(dat, "%d ", i);
+        plot_quote(dat, c[i]->shape.name);
+        put_value(dat, c[i]->shape.published_before_cold);
+        put_value(dat, c[i]->shape.published_after_cold);
+        for (k = 0; k < v->n_estimator; k++) {
+            put_value(dat, view_miss(c[i], w, v->estimator[k],
+                                     "admitted").percent);
+            put_range(v, c[i], v->estimator[k], dat);
+        }
+        buf_putc(dat, '\n');
+    }
 }
 
 bool plot_errors(const struct view *v, struct plot *out)
 {
     const struct record_found *c[MAX_CASES];
     struct buf command = BUF_INIT;
-    int n = choose(v, c), i;
+    int n = choose(v, c);
     bool any = n > 0 && view_is_published(c[0]);
 
     if (n == 0) return false;
     plot_begin(out, "errors", 900, 520);
-    buf_puts(&out->dat, "# case number, name, admitted error in percent, "
-             "cold: before, after, published before, published after, lowest "
-             "and highest over routings before, after\n");
-    for (i = 0; i < n; i++) {
-        int64_t w = view_wave(c[i], true);
-        buf_printf(&out->dat, "%d ", i);
-        plot_quote(&out->dat, c[i]->shape.name);
-        put_value(&out->dat, view_miss(c[i], w, BEFORE, "admitted").percent);
-        put_value(&out->dat, view_miss(c[i], w, AFTER, "admitted").percent);
-        put_value(&out->dat, c[i]->shape.published_before_cold);
-        put_value(&out->dat, c[i]->shape.published_after_cold);
-        put_range(v, c[i], BEFORE, &out->dat);
-        put_range(v, c[i], AFTER, &out->dat);
-        buf_putc(&out->dat, '\n');
-    }
+    put_data(v, &out->dat, c, n);
     put_tics(out, c, n);
+    put_title(v, &out->gp, c, n, any);
     buf_puts(&out->gp,
-             "set title \"Admitted estimate (raw x 1.10) against the peak, "
-             "cold wave, balanced routing\"\n"
              "set ylabel \"(estimate - peak) / peak, %\"\n"
              "set format y \"%+.0f\"\n"
              "set yrange [*<-2:2<*]\nset offsets 0, 0, 3, 0\n"
              "set xzeroaxis linewidth 2 linecolor '#000000' linetype 1\n"
              "set key outside bottom center horizontal\n"
              "set style fill solid 1.0 noborder\n");
-    put_command(&command, any);
+    put_command(v, &command, any);
     if (command.failed) out->gp.failed = true;
     plot_draw(out, buf_text(&command));
     buf_free(&command);

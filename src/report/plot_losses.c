@@ -57,6 +57,7 @@ bool plot_losses(const struct view *v, struct plot *out)
              "set ylabel \"loss, nats a token\"\n"
              "set yrange [0:*]\n"
              "set key top right\n");
+    buf_puts(&command, "  plot ");
     for (i = 0; i < n; i++) {
         buf_printf(&command, "%s\"losses.dat\" index %d using 1:2 with "
                    "linespoints pointtype %d pointsize 0.7 linewidth 2 "

@@ -1,21 +1,19 @@
 /*
-** plot_tokens.c - raw per-rank error of every cold wave against its tokens.
-** Marks differ by EP; waves under the line are drawn again, larger, in a
-** colour of their own, and the under side is shaded.
+** plot_tokens.c - raw error of cold waves against their tokens, a panel for
+** each estimator. Marks and colours are those of the EP; waves under the line
+** are ringed, and the under side is shaded.
 */
 #include <string.h>
 
 #include "report/plot.h"
 
-enum { MAX_EP = 8 };
+enum { MAX_EP = 8, PANEL = 340 };
 
 /* One point a wave: cases at other routings are the same wave again. */
-static struct miss miss_of(const struct record_found *c)
+static bool is_shown(const struct record_found *c)
 {
-    struct miss m = view_miss(c, view_wave(c, true), AFTER, "raw");
-
-    m.known &= strcmp(c->shape.routing, "balanced") == 0;
-    return m;
+    return view_wave(c, true) >= 0 && c->shape.tokens > 0 &&
+           strcmp(c->shape.routing, "balanced") == 0;
 }
 
 /* The EP sizes there are, ascending. */
@@ -26,7 +24,7 @@ static int find_ep(const struct view *v, int64_t out[MAX_EP])
 
     for (k = 0; k < v->n_case; k++) {
         const struct record_found *c = v->kase[k];
-        if (!miss_of(c).known) continue;
+        if (!is_shown(c)) continue;
         for (i = 0; i < n && out[i] < c->shape.ep; i++) continue;
         if (n == MAX_EP || (i < n && out[i] == c->shape.ep)) continue;
         memmove(&out[i + 1], &out[i], (size_t)(n++ - i) * sizeof *out);
@@ -35,49 +33,75 @@ static int find_ep(const struct view *v, int64_t out[MAX_EP])
     return n;
 }
 
+/* "? ?" where the estimator does not apply. */
+static void put_point(struct buf *dat, const struct record_found *c,
+                      const char *estimator)
+{
+    struct miss m = view_miss(c, view_wave(c, true), estimator, "raw");
+
+    if (m.known) buf_printf(dat, " %.4f %d", m.percent, m.under);
+    else buf_puts(dat, " ? ?");
+}
+
 /* One block of data for each EP, two blank lines between (gnuplot's index);
-** returns the number of points. */
+** returns the number of cases in them. */
 static int64_t put_data(const struct view *v, const int64_t *ep, int n,
                         struct buf *dat)
 {
-    int64_t k, points = 0;
-    int i;
+    int64_t k, cases = 0;
+    int i, j;
 
-    buf_puts(dat, "# tokens, raw per-rank error in percent, 1 when under, "
-             "case; a block for each EP\n");
+    buf_puts(dat, "# tokens, case; for each estimator raw error in percent, "
+             "1 when under:");
+    for (j = 0; j < v->n_estimator; j++)
+        buf_printf(dat, " %s", v->estimator[j]);
+    buf_puts(dat, "; a block for each EP\n");
     for (i = 0; i < n; i++) {
         buf_printf(dat, "%s# EP%d\n", i ? "\n\n" : "", (int)ep[i]);
         for (k = 0; k < v->n_case; k++) {
             const struct record_found *c = v->kase[k];
-            struct miss m = miss_of(c);
-            if (!m.known || c->shape.ep != ep[i] || c->shape.tokens == 0)
-                continue;
-            buf_printf(dat, "%lld %.4f %d ", (long long)c->shape.tokens,
-                       m.percent, m.under);
+            if (!is_shown(c) || c->shape.ep != ep[i]) continue;
+            buf_printf(dat, "%lld ", (long long)c->shape.tokens);
             plot_quote(dat, c->shape.name);
+            for (j = 0; j < v->n_estimator; j++)
+                put_point(dat, c, v->estimator[j]);
             buf_putc(dat, '\n');
-            points++;
+            cases++;
         }
     }
-    return points;
+    return cases;
+}
+
+/* The panel of one estimator, its columns at 3 + 2 * j of the data. */
+static void put_panel(struct buf *b, const struct view *v, int j,
+                      const int64_t *ep, int n)
+{
+    int i;
+
+    buf_puts(b, "  set title ");
+    plot_label(b, "", v->estimator[j], "");
+    buf_printf(b, "\n  set xlabel \"%s\"\n  plot ",
+               j + 1 == v->n_estimator ? "tokens in the wave" : "");
+    for (i = 0; i < n; i++)
+        buf_printf(b, "\"tokens.dat\" index %d using 1:%d with points "
+                   "pointtype %d pointsize 0.9 linecolor '%s' title "
+                   "\"EP%d\", \\\n    ", i, 3 + 2 * j, plot_mark(ep[i]),
+                   plot_colour(ep[i]), (int)ep[i]);
+    buf_printf(b, "\"tokens.dat\" using 1:($%d == 1 ? $%d : NaN) with points "
+               "pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' "
+               "title \"under\"\n", 4 + 2 * j, 3 + 2 * j);
 }
 
 bool plot_tokens(const struct view *v, struct plot *out)
 {
-    static const char *const colour[] = {"#e69f00", "#0072b2", "#009e73",
-                                         "#cc79a7"};
-    static const int mark[] = {8, 7, 4, 12};
-    struct buf command = BUF_INIT;
-    int64_t ep[MAX_EP];
-    int n = find_ep(v, ep), i;
+    struct buf panels = BUF_INIT;
+    int64_t ep[MAX_EP], cases;
+    int n = find_ep(v, ep), j;
 
     if (n == 0) return false;
-    plot_begin(out, "tokens", 900, 520);
-    put_data(v, ep, n, &out->dat);
+    plot_begin(out, "tokens", 900, 60 + PANEL * v->n_estimator);
+    cases = put_data(v, ep, n, &out->dat);
     buf_puts(&out->gp,
-             "set title \"Raw per-rank estimate against the peak, cold "
-             "waves\"\n"
-             "set xlabel \"tokens in the wave\"\n"
              "set ylabel \"(estimate - peak) / peak, %\"\n"
              "set format y \"%+.0f\"\n"
              "set logscale x\nset format x \"%.0s%c\"\n"
@@ -88,16 +112,14 @@ bool plot_tokens(const struct view *v, struct plot *out)
              "set label 1 \"under: the estimate is below the peak\" at "
              "graph 0.98, graph 0.03 right textcolor '#a04000'\n"
              "set key outside right top vertical reverse Left\n");
-    for (i = 0; i < n; i++)
-        buf_printf(&command, "%s\"tokens.dat\" index %d using 1:2 with points "
-                   "pointtype %d pointsize 0.9 linecolor '%s' title \"EP%d\"",
-                   i ? ", \\\n    " : "", i, mark[i % 4], colour[i % 4],
-                   (int)ep[i]);
-    buf_puts(&command, ", \\\n    \"tokens.dat\" using 1:($3 == 1 ? $2 : NaN) "
-             "with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor "
-             "'#d55e00' title \"under\"");
-    if (command.failed) out->gp.failed = true;
-    plot_draw(out, buf_text(&command));
-    buf_free(&command);
+    buf_printf(&panels, "  set multiplot layout %d,1 title \"Raw estimate "
+               "against the peak, cold waves, balanced routing: %lld of %lld "
+               "cases\"\n", v->n_estimator, (long long)cases,
+               (long long)v->n_case);
+    for (j = 0; j < v->n_estimator; j++) put_panel(&panels, v, j, ep, n);
+    buf_puts(&panels, "  unset multiplot");
+    if (panels.failed) out->gp.failed = true;
+    plot_draw(out, buf_text(&panels));
+    buf_free(&panels);
     return true;
 }

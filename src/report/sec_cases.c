@@ -23,16 +23,14 @@ static void put_failed(struct view *v, struct table *t,
 
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, record_status_name(c->shape.status));
-    for (i = 0; i < 7; i++) cell_none(v->d, t);
+    for (i = 0; i < 3 + 2 * v->n_estimator; i++) cell_none(v->d, t);
 }
 
 static void put_wave(struct view *v, struct table *t,
                      const struct record_found *c, int64_t w)
 {
     const struct record_peak *p = record_peak_max(c, w);
-    struct miss b = view_miss(c, w, BEFORE, "raw");
-    struct miss a = view_miss(c, w, AFTER, "raw");
-    struct miss m = view_miss(c, w, AFTER, "admitted");
+    int i;
 
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, p->cold ? "cold" : "warm");
@@ -41,9 +39,12 @@ static void put_wave(struct view *v, struct table *t,
     cell_count(v->d, t, p->rank);
     if (p->layer < 0) cell_text(v->d, t, p->phase);
     else cell_printf(v->d, t, "%s, layer %d", p->phase, (int)p->layer);
-    cell_percent(v->d, t, b.percent, b.under);
-    cell_percent(v->d, t, a.percent, a.under);
-    cell_percent(v->d, t, m.percent, m.under);
+    for (i = 0; i < v->n_estimator; i++) {
+        struct miss raw = view_miss(c, w, v->estimator[i], "raw");
+        struct miss m = view_miss(c, w, v->estimator[i], "admitted");
+        cell_percent(v->d, t, raw.percent, raw.under);
+        cell_percent(v->d, t, m.percent, m.under);
+    }
 }
 
 static void put_case(struct view *v, struct table *t,
@@ -58,11 +59,21 @@ static void put_case(struct view *v, struct table *t,
 
 static struct table *new_table(struct view *v, const char *scenario)
 {
-    char id[200];
+    char id[200], name[64];
+    struct buf columns = BUF_INIT;
+    struct table *t;
+    int i;
 
     snprintf(id, sizeof id, "cases-%s", scenario);
-    return doc_table(v->d, id, "case|wave|>tokens|>peak, GB|>rank|peak in"
-                     "|>before, raw|>after, raw|>after, admitted");
+    buf_puts(&columns, "case|wave|>tokens|>peak, GB|>rank|peak in");
+    for (i = 0; i < v->n_estimator; i++) {
+        view_label(v->estimator[i], name, sizeof name);
+        buf_printf(&columns, "|>%s, raw|>%s, admitted", name, name);
+    }
+    t = doc_table(v->d, id, buf_text(&columns));
+    if (columns.failed) v->d->failed = true;
+    buf_free(&columns);
+    return t;
 }
 
 /* The cases with the lowest raw errors, lowest first. */

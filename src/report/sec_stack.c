@@ -182,7 +182,7 @@ static void put_under(struct view *v, const struct group *g)
 void sec_stack(struct view *v)
 {
     struct group g[MAX_GROUPS];
-    int n = group_find(v, g), i;
+    int n = group_find(v, g), i, k;
     struct table *t;
 
     doc_heading(v->d, 2, "stack", "Full stack: cold first waves");
@@ -204,6 +204,8 @@ void sec_stack(struct view *v)
         put_range(v, t, &g[i], AFTER, false);
         put_range(v, t, &g[i], AFTER, true);
         put_range(v, t, &g[i], BEFORE, false);
+        for (k = 2; k < v->n_estimator; k++)
+            put_range(v, t, &g[i], v->estimator[k], false);
     }
     for (i = 0; i < n; i++) put_under(v, &g[i]);
     view_command(v, FULL_STACK);

@@ -6,6 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Adds the estimators of one case that are not there yet. A name beyond the
+** last place is left to records.csv. */
+static void add_estimators(struct view *v, const struct record_found *c)
+{
+    int64_t i;
+    int k;
+
+    for (i = 0; i < c->n_row; i++) {
+        const struct record_row *r = &c->row[i];
+        if (r->rank != RECORD_MAX || strcmp(r->term, "admitted") != 0)
+            continue;
+        for (k = 0; k < v->n_estimator; k++)
+            if (strcmp(v->estimator[k], r->source) == 0) break;
+        if (k == v->n_estimator && k < MAX_ESTIMATORS)
+            v->estimator[v->n_estimator++] = r->source;
+    }
+}
+
 int view_open(struct view *v, const char *device, struct err *e)
 {
     int64_t i;
@@ -13,9 +31,15 @@ int view_open(struct view *v, const char *device, struct err *e)
     v->kase = malloc((size_t)(v->set->n_case + 1) * sizeof *v->kase);
     if (v->kase == NULL) return err_nomem(e);
     v->n_case = 0;
-    for (i = 0; i < v->set->n_case; i++)
-        if (strcmp(v->set->kase[i].shape.device, device) == 0)
-            v->kase[v->n_case++] = &v->set->kase[i];
+    v->estimator[0] = BEFORE;
+    v->estimator[1] = AFTER;
+    v->n_estimator = 2;
+    for (i = 0; i < v->set->n_case; i++) {
+        const struct record_found *c = &v->set->kase[i];
+        if (strcmp(c->shape.device, device) != 0) continue;
+        v->kase[v->n_case++] = c;
+        add_estimators(v, c);
+    }
     return ERR_OK;
 }
 
@@ -177,6 +201,18 @@ const char *view_name(const struct record_found *c, char *out, size_t cap)
     snprintf(out, cap, "%s/%s", c->shape.scenario, c->shape.name);
     for (p = out; *p != '\0'; p++)
         if (*p == '`' || *p == '|' || *p == '\n' || *p == '\r') *p = '?';
+    return out;
+}
+
+const char *view_label(const char *estimator, char *out, size_t cap)
+{
+    char *p;
+
+    if (strcmp(estimator, BEFORE) == 0) estimator = "before";
+    else if (strcmp(estimator, AFTER) == 0) estimator = "after";
+    snprintf(out, cap, "%s", estimator);
+    for (p = out; *p != '\0'; p++)
+        if (strchr("|`\n\r", *p) != NULL) *p = '?';
     return out;
 }
 

@@ -12,6 +12,8 @@
 #define BEFORE "busiest-rank"
 #define AFTER "per-rank"
 
+enum { MAX_ESTIMATORS = 16 };
+
 /* What every section works on: the document, the cases of one device, the
 ** published figures. */
 struct view {
@@ -20,6 +22,10 @@ struct view {
     const struct figures *published;
     const struct record_found **kase;   /* [n_case], owned by view_open */
     int64_t n_case;
+    /* BEFORE, AFTER, then every other estimator in the order in which the
+    ** cases name them (the reader's own); names are the records'. */
+    const char *estimator[MAX_ESTIMATORS];
+    int n_estimator;
 };
 
 /* The cases of one device ("dry") in order; NULL: of all others than not. */
@@ -76,6 +82,10 @@ int64_t view_bytes(const struct record_found *c, int64_t wave, int64_t rank,
 /* How a case is named: "scenario/case"; borrowed until the next call. Names
 ** that would break a code span lose those bytes. */
 const char *view_name(const struct record_found *c, char *out, size_t cap);
+
+/* What people call an estimator: "before", "after", or its own name without
+** what would end a column's. Returns out. */
+const char *view_label(const char *estimator, char *out, size_t cap);
 
 /* "1,234,567" in out, which it returns. */
 const char *view_grouped(int64_t n, char out[32]);
