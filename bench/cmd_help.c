@@ -14,7 +14,8 @@ static const struct { const char *name, *text; } topics[] = {
      "  4  a check failed (run --check, compare --check)\n"
      "  5  device not available\n"
      "  6  out of memory in the workload; the case is a record all the same\n"
-     "  7  wrong numbers: losses or gradients are not what they must be\n"
+     "  7  wrong numbers: a loss that is not finite, or allocations or peaks\n"
+     "     that are not those of the dry device\n"
      "130  interrupted; finished cases are kept (run --resume goes on)\n"
      "\nWhen several cases fail, the first failed case's code counts.\n"},
     {"environment",
