@@ -369,6 +369,7 @@ template <typename T, int D>
 static int launch(struct cu *c, const forward_args &a, struct err *e)
 {
     using size = forward_size<T, D>;
+    static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = attention_forward<T, D>;
     dim3 grid(cu_blocks(a.q.rows, a.s.tokens),
               static_cast<unsigned>(a.s.kv));

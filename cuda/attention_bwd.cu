@@ -352,6 +352,7 @@ static int launch(struct cu *c, back_args &a, const attn_lists &by_key,
                   struct err *e)
 {
     using size = back_size<T, D>;
+    static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *dq = attention_dq<T, D>;
     auto *dkv = attention_dkv<T, D>;
     unsigned kv = static_cast<unsigned>(a.s.kv);

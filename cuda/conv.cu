@@ -44,7 +44,7 @@ static __global__ void conv(cu_view y, cu_view x, cu_view w, cu_view halo,
 
     for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
          i += int64_t{gridDim.x} * THREADS) {
-        int64_t r = i / y.cols, c = i % y.cols;
+        CU_CELL(r, c, i, y.cols);
         float v = before_silu(x, w, halo, p, r, c, w.cols);
 
         cu_put(y, p.row + r, c, v * sigmoid(v));
@@ -71,7 +71,7 @@ static __global__ void conv_bwd(cu_view dx, cu_view dy, cu_view x, cu_view w,
 
     for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
          i += int64_t{gridDim.x} * THREADS) {
-        int64_t r = i / dx.cols, c = i % dx.cols;
+        CU_CELL(r, c, i, dx.cols);
         float sum = 0;
 
         for (int j = 0; j < w.cols; j++)
@@ -91,7 +91,7 @@ static __global__ void halo_bwd(cu_view dhalo, cu_view dy, cu_view x,
 
     for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
          i += int64_t{gridDim.x} * THREADS) {
-        int64_t k = i / x.cols, c = i % x.cols;
+        CU_CELL(k, c, i, x.cols);
 
         for (int q = 0; q < n_piece; q++) {
             dev_piece p = piece[q];
@@ -217,7 +217,7 @@ static __global__ void repeat_heads(cu_view y, cu_view x, int rep,
 
     for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
          i += int64_t{gridDim.x} * THREADS) {
-        int64_t r = i / y.cols, c = i % y.cols;
+        CU_CELL(r, c, i, y.cols);
         int64_t head = c / head_dim / rep;
 
         cu_put(y, r, c, cu_get(x, r, head * head_dim + c % head_dim));
@@ -245,7 +245,7 @@ static __global__ void sum_heads(cu_view x, cu_view y, int rep, int head_dim)
 
     for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
          i += int64_t{gridDim.x} * THREADS) {
-        int64_t r = i / x.cols, c = i % x.cols;
+        CU_CELL(r, c, i, x.cols);
         int64_t at = c / head_dim * rep * head_dim + c % head_dim;
         float sum = 0;
 

@@ -135,6 +135,24 @@ static __device__ __forceinline__ void cu_put(const cu_view &v, int64_t r,
         static_cast<float *>(v.p)[i] = x;
 }
 
+/* Row and column of element i of a matrix, by a 32-bit division where that
+** will do: a 64-bit one takes longer than the element. */
+#define CU_CELL(r, c, i, cols) \
+    int64_t r, c;              \
+    cu_cell(i, cols, &r, &c)
+static __device__ __forceinline__ void cu_cell(int64_t i, int cols,
+                                               int64_t *r, int64_t *c)
+{
+    *r = i <= INT32_MAX ? static_cast<unsigned>(i) /
+                              static_cast<unsigned>(cols)
+                        : i / cols;
+    *c = i - *r * cols;
+}
+
+/* The most dynamic shared memory a block may have on all architectures that
+** are built for (sm_80 has the least). */
+constexpr int CU_SHARED_MAX = 163 * 1024;
+
 /* Sums over a warp, the same order in every lane's result. */
 static __device__ __forceinline__ float cu_warp_sum(float v)
 {

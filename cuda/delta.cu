@@ -392,6 +392,7 @@ template <typename T, int KD>
 static int run_states(struct cu *c, const delta_args &a, struct err *e)
 {
     using size = state_size<T, KD>;
+    static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_states<T, KD>;
     int parts = (a.vd + STATE_COLS - 1) / STATE_COLS;
 
@@ -403,6 +404,7 @@ template <typename T, int KD>
 static int run_prepare(struct cu *c, const delta_args &a, struct err *e)
 {
     using size = prepare_size<T, KD>;
+    static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_prepare<T, KD>;
 
     RUN(kernel, a.chunks * a.heads);
@@ -413,6 +415,7 @@ template <typename T, int KD>
 static int run_output(struct cu *c, const delta_args &a, struct err *e)
 {
     using size = output_size<T, KD>;
+    static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_output<T, KD>;
 
     RUN(kernel, a.chunks * a.heads * ((a.vd + OUT_COLS - 1) / OUT_COLS));

@@ -218,6 +218,7 @@ template <typename T, int KD>
 static int run_walk(struct cu *c, const delta_args &a, struct err *e)
 {
     using size = walk_size<T, KD>;
+    static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_walk<T, KD>;
     int blocks = a.runs * a.heads * ((a.vd + STATE_COLS - 1) / STATE_COLS);
 

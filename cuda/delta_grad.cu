@@ -319,6 +319,7 @@ template <typename T, int KD>
 static int run_gradients(struct cu *c, const delta_args &a, struct err *e)
 {
     using size = grad_size<T, KD>;
+    static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_gradients<T, KD>;
 
     CU_TRY(cudaFuncSetAttribute(

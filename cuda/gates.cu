@@ -58,7 +58,7 @@ static __device__ __forceinline__ float silu_slope(float x, float s)
 static __global__ void sigmoid_gate(cu_view out, cu_view o, cu_view gate)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
-        int64_t r = i / out.cols, c = i % out.cols;
+        CU_CELL(r, c, i, out.cols);
         cu_put(out, r, c, cu_get(o, r, c) * sigmoid(cu_get(gate, r, c)));
     }
 }
@@ -76,7 +76,7 @@ static __global__ void sigmoid_gate_bwd(cu_view d_o, cu_view dgate,
                                         cu_view dout, cu_view o, cu_view gate)
 {
     EACH(i, int64_t{o.rows} * o.cols) {
-        int64_t r = i / o.cols, c = i % o.cols;
+        CU_CELL(r, c, i, o.cols);
         float s = sigmoid(cu_get(gate, r, c)), g = cu_get(dout, r, c);
 
         cu_put(dgate, r, c, g * cu_get(o, r, c) * s * (1.0f - s));
@@ -98,7 +98,7 @@ int cu_sigmoid_gate_bwd(struct dev *d, const struct k_sigmoid_gate_bwd *a,
 static __global__ void silu_gate(cu_view out, cu_view x, cu_view z)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
-        int64_t r = i / out.cols, c = i % out.cols;
+        CU_CELL(r, c, i, out.cols);
         float v = cu_get(z, r, c);
         cu_put(out, r, c, cu_get(x, r, c) * v * sigmoid(v));
     }
@@ -119,7 +119,7 @@ static __global__ void silu_gate_bwd(cu_view dx, cu_view dz, cu_view dout,
                                      cu_view x, cu_view z)
 {
     EACH(i, int64_t{x.rows} * x.cols) {
-        int64_t r = i / x.cols, c = i % x.cols;
+        CU_CELL(r, c, i, x.cols);
         float v = cu_get(z, r, c), s = sigmoid(v), g = cu_get(dout, r, c);
 
         cu_put(dz, r, c, g * cu_get(x, r, c) * silu_slope(v, s));
@@ -152,7 +152,7 @@ static __device__ float weight_of(const cu_view &weight, int64_t r)
 static __global__ void swiglu(cu_view out, cu_view gu, cu_view weight)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
-        int64_t r = i / out.cols, c = i % out.cols;
+        CU_CELL(r, c, i, out.cols);
         float g = cu_get(gu, r, c), u = cu_get(gu, r, out.cols + c);
         cu_put(out, r, c, g * sigmoid(g) * u * weight_of(weight, r));
     }
@@ -215,7 +215,7 @@ int cu_swiglu_bwd(struct dev *d, const struct k_swiglu_bwd *a, struct err *e)
 static __global__ void row_gate(cu_view out, cu_view x, cu_view logit)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
-        int64_t r = i / out.cols, c = i % out.cols;
+        CU_CELL(r, c, i, out.cols);
         cu_put(out, r, c, sigmoid(cu_get(logit, r, 0)) * cu_get(x, r, c));
     }
 }
@@ -266,7 +266,7 @@ static __global__ void gdn_gates(cu_view g, cu_view beta, cu_view x,
                                  cu_view b, cu_view a_log, cu_view dt_bias)
 {
     EACH(i, int64_t{g.rows} * g.cols) {
-        int64_t r = i / g.cols, h = i % g.cols;
+        CU_CELL(r, h, i, g.cols);
         float t = cu_get(x, r, h) + cu_get(dt_bias, 0, h);
 
         cu_put(g, r, h, -expf(cu_get(a_log, 0, h)) * softplus(t));
@@ -294,7 +294,7 @@ static __global__ void gdn_gates_bwd(cu_view dx, cu_view db, cu_view dg,
                                      cu_view a_log, cu_view dt_bias)
 {
     EACH(i, int64_t{dx.rows} * dx.cols) {
-        int64_t r = i / dx.cols, h = i % dx.cols;
+        CU_CELL(r, h, i, dx.cols);
         float t = cu_get(x, r, h) + cu_get(dt_bias, 0, h);
         float s = cu_get(beta, r, h);
 

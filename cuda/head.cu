@@ -115,7 +115,7 @@ static __global__ void adam(cu_view p, cu_view g, cu_view m, cu_view v,
 
     for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
          i += int64_t{gridDim.x} * THREADS) {
-        int64_t r = i / p.cols, c = i % p.cols;
+        CU_CELL(r, c, i, p.cols);
         float grad = cu_get(g, r, c);
         float first = t.beta1 * cu_get(m, r, c) + (1 - t.beta1) * grad;
         float second = t.beta2 * cu_get(v, r, c) +

@@ -25,7 +25,10 @@ static int64_t count_of(const cu_view &v)
 
 static __global__ void fill_float(cu_view x, float value)
 {
-    EACH(i, int64_t{x.rows} * x.cols) cu_put(x, i / x.cols, i % x.cols, value);
+    EACH(i, int64_t{x.rows} * x.cols) {
+        CU_CELL(r, c, i, x.cols);
+        cu_put(x, r, c, value);
+    }
 }
 
 template <typename T>
@@ -71,9 +74,10 @@ int cu_fill(struct dev *d, const struct k_fill *a, struct err *e)
 
 static __global__ void convert(cu_view dst, cu_view src)
 {
-    EACH(i, int64_t{dst.rows} * dst.cols)
-        cu_put(dst, i / dst.cols, i % dst.cols,
-               cu_get(src, i / dst.cols, i % dst.cols));
+    EACH(i, int64_t{dst.rows} * dst.cols) {
+        CU_CELL(r, c, i, dst.cols);
+        cu_put(dst, r, c, cu_get(src, r, c));
+    }
 }
 
 static int copy_bits(struct cu *c, const struct k_copy *a, struct err *e)
@@ -113,7 +117,7 @@ int cu_copy(struct dev *d, const struct k_copy *a, struct err *e)
 static __global__ void add_views(cu_view out, cu_view a, cu_view b)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
-        int64_t r = i / out.cols, k = i % out.cols;
+        CU_CELL(r, k, i, out.cols);
         cu_put(out, r, k, cu_get(a, r, k) + cu_get(b, r, k));
     }
 }
@@ -137,7 +141,7 @@ int cu_add(struct dev *d, const struct k_add *k, struct err *e)
 static __global__ void scale_view(cu_view out, cu_view a, float s)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
-        int64_t r = i / out.cols, k = i % out.cols;
+        CU_CELL(r, k, i, out.cols);
         cu_put(out, r, k, s * cu_get(a, r, k));
     }
 }
@@ -184,10 +188,12 @@ static __global__ void random_view(cu_view x, uint64_t seed, uint64_t stream,
 {
     uint64_t key = mix(seed + 0x9E3779B97F4A7C15u * (stream + 1));
 
-    EACH(i, int64_t{x.rows} * x.cols)
-        cu_put(x, i / x.cols, i % x.cols,
-               static_cast<float>(value_of(
-                   key, first + static_cast<uint64_t>(i), scale, offset)));
+    EACH(i, int64_t{x.rows} * x.cols) {
+        CU_CELL(r, c, i, x.cols);
+        cu_put(x, r, c, static_cast<float>(value_of(
+                            key, first + static_cast<uint64_t>(i), scale,
+                            offset)));
+    }
 }
 
 int cu_random(struct dev *d, const struct k_random *a, struct err *e)
@@ -211,7 +217,7 @@ static __global__ void move_heads(cu_view packed, cu_view joined,
                                   int64_t offset, bool join)
 {
     EACH(i, int64_t{packed.rows} * packed.cols) {
-        int64_t r = i / packed.cols, k = i % packed.cols;
+        CU_CELL(r, k, i, packed.cols);
         int64_t at = offset + k / head_dim * stride + k % head_dim;
 
         if (join) cu_put(joined, r, at, cu_get(packed, r, k));
@@ -248,7 +254,7 @@ static __global__ void transpose_groups(cu_view y, cu_view x, int y_rows,
                                         int x_rows)
 {
     EACH(n, int64_t{y.rows} * y.cols) {
-        int64_t r = n / y.cols, j = n % y.cols;
+        CU_CELL(r, j, n, y.cols);
         int64_t g = r / y_rows, i = r % y_rows;
         bool inside = j < x_rows && i < x.cols;
 

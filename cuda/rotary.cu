@@ -13,7 +13,7 @@ static __global__ void fill_angles(cu_view table, double theta)
 
     for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n;
          i += int64_t{blockDim.x} * gridDim.x) {
-        int64_t pos = i / table.cols, c = i % table.cols;
+        CU_CELL(pos, c, i, table.cols);
         double angle = static_cast<double>(pos) *
                        pow(theta, -static_cast<double>(c) /
                                       static_cast<double>(table.cols));

@@ -6,17 +6,38 @@
 
 constexpr int THREADS = 128;
 
+/* Row r of to becomes row s of from, the whole block; 16 bytes a thread where
+** both rows lie alike. */
+static __device__ __forceinline__ void copy_row(const cu_view &to, int64_t r,
+                                                const cu_view &from,
+                                                int64_t s)
+{
+    int64_t bytes = to.t == DT_BF16 ? 2 : 4;
+    char *p = static_cast<char *>(to.p) + r * to.ld * bytes;
+    const char *q = static_cast<const char *>(from.p) + s * from.ld * bytes;
+    int done = 0;
+
+    if (to.t == from.t && (reinterpret_cast<uintptr_t>(p) |
+                           reinterpret_cast<uintptr_t>(q)) % 16 == 0) {
+        int n = static_cast<int>(to.cols * bytes / 16);
+
+        for (int i = static_cast<int>(threadIdx.x); i < n; i += THREADS)
+            reinterpret_cast<uint4 *>(p)[i] =
+                reinterpret_cast<const uint4 *>(q)[i];
+        done = n * static_cast<int>(16 / bytes);
+    }
+    for (int c = done + static_cast<int>(threadIdx.x); c < to.cols;
+         c += THREADS)
+        cu_put(to, r, c, cu_get(from, s, c));
+}
+
 /* ---- by index ----------------------------------------------------------- */
 
 static __global__ void take_rows(cu_view out, cu_view x, const int32_t *row)
 {
     for (int r = static_cast<int>(blockIdx.x); r < out.rows;
-         r += static_cast<int>(gridDim.x)) {
-        int from = row[r];
-        for (int c = static_cast<int>(threadIdx.x); c < out.cols;
-             c += THREADS)
-            cu_put(out, r, c, cu_get(x, from, c));
-    }
+         r += static_cast<int>(gridDim.x))
+        copy_row(out, r, x, row[r]);
 }
 
 static int take(struct dev *d, const struct mat *mo, const struct mat *mx,
@@ -103,14 +124,14 @@ static __global__ void move_runs(cu_view packed, cu_view wide, runs s,
          r += static_cast<int>(gridDim.x)) {
         int64_t w = wide_row(s, r);
 
-        for (int c = static_cast<int>(threadIdx.x); c < packed.cols;
-             c += THREADS) {
-            if (!out) {
-                cu_put(packed, r, c, cu_get(wide, w, c));
-            } else {
-                float v = cu_get(packed, r, c);
-                cu_put(wide, w, c, add ? cu_get(wide, w, c) + v : v);
-            }
+        if (!out) {
+            copy_row(packed, r, wide, w);
+        } else if (!add) {
+            copy_row(wide, w, packed, r);
+        } else {
+            for (int c = static_cast<int>(threadIdx.x); c < packed.cols;
+                 c += THREADS)
+                cu_put(wide, w, c, cu_get(wide, w, c) + cu_get(packed, r, c));
         }
     }
 }
