@@ -44,6 +44,7 @@ struct run {
     int64_t done;
     int first_code;             /* of the first failed case */
     int64_t n_failed, n_outside;
+    int64_t n_held;             /* cases with a tolerance */
     int64_t n_wrong;            /* of all that are committed */
     struct buf json;            /* cases, comma-separated */
 };
@@ -251,6 +252,11 @@ static void put_complaint(const struct buf *complaint)
         fprintf(stderr, "peakproof: check: %.*s\n", (int)strcspn(p, "\n"), p);
 }
 
+static bool is_held(const struct run_job *j)
+{
+    return j->scenario->kase[j->index].has_tolerance;
+}
+
 /* Takes committed cases off the list of jobs, and hears them again. */
 static int skip_kept(struct run *r, struct err *e)
 {
@@ -263,6 +269,7 @@ static int skip_kept(struct run *r, struct err *e)
     if (kept == NULL) return err_nomem(e);
     for (i = 0; i < r->n_job; i++) {
         const struct run_job *j = &r->job[i];
+        r->n_held += is_held(j);
         if (record_has(r->record, r->x.device, j->scenario->name,
                        j->scenario->kase[j->index].name, &s))
             kept[r->n_kept++] = *j;
@@ -275,6 +282,7 @@ static int skip_kept(struct run *r, struct err *e)
     put_complaint(&k.complaint);
     r->first_code = k.first_code;
     r->n_wrong = k.n_wrong;
+    r->n_outside = k.n_outside;
     run_kept_free(&k);
     free(kept);
     return rc;
@@ -375,11 +383,26 @@ static int put_result(struct run *r, struct err *e)
     return out_json(o, e);
 }
 
+/* What --check held against what; complaints have been told. */
+static int put_checked(const struct run *r, const struct run_checked *sum,
+                       struct err *e)
+{
+    struct buf text = BUF_INIT;
+
+    if (r->args->json) return ERR_OK;
+    buf_printf(&text, "check: %" PRId64 " of %" PRId64 " cases have a "
+               "tolerance, %" PRId64 " estimates are outside; of %" PRId64
+               " drawn cases %" PRId64 " failed (%s/checks.csv)\n", r->n_held,
+               r->n_job + r->n_kept, r->n_outside, sum->cases, sum->failed,
+               r->dir);
+    return out_put(&text, e);
+}
+
 static int run_all(struct run *r, struct err *e)
 {
     struct buf header = BUF_INIT;
     struct err late = {ERR_OK, ""};
-    int64_t wrong = 0;
+    struct run_checked sum = {0, 0};
     int rc, closed;
 
     r->x.record = r->record;
@@ -392,8 +415,9 @@ static int run_all(struct run *r, struct err *e)
     progress_clear(&r->progress);
     if (rc == ERR_OK && r->x.ops->computes) rc = check_dry(r, e);
     if (rc == ERR_OK && r->x.check)
-        rc = run_checks(r->x.data, &interrupt, r->record, &wrong, e);
-    if (wrong > 0 && r->first_code == ERR_OK) r->first_code = ERR_CHECK;
+        rc = run_checks(r->x.data, &interrupt, r->record, &sum, e);
+    if (rc == ERR_OK && r->x.check) rc = put_checked(r, &sum, e);
+    if (sum.failed > 0 && r->first_code == ERR_OK) r->first_code = ERR_CHECK;
     if (rc == ERR_OK) rc = put_result(r, e);
     closed = record_close(r->record, rc == ERR_OK, &late);
     if (rc == ERR_OK && closed != ERR_OK) {

@@ -28,10 +28,10 @@ bool plan_args_given(const struct args *a)
 
 /* ---- files -------------------------------------------------------------- */
 
-/* Where a file is: as named, else the shipped one in the data folder's
-** sub. *out is malloc'ed; *shipped may be NULL. */
-static int find_file(const char *name, const char *sub, bool *shipped,
-                     char **out, struct err *e)
+/* Where a file is: as named, else the shipped one in the data folder's sub,
+** also without its suffix. *out is malloc'ed; *shipped may be NULL. */
+static int find_file(const char *name, const char *sub, const char *suffix,
+                     bool *shipped, char **out, struct err *e)
 {
     struct buf b = BUF_INIT;
     struct err ignored;
@@ -43,6 +43,10 @@ static int find_file(const char *name, const char *sub, bool *shipped,
         buf_printf(&b, "%s/%s/%s", data, sub, name);
         free(data);
         found = !b.failed && access(b.data, F_OK) == 0;
+        if (!found) {
+            buf_puts(&b, suffix);
+            found = !b.failed && access(b.data, F_OK) == 0;
+        }
     }
     if (!found) {
         buf_free(&b);
@@ -65,9 +69,14 @@ static int read_model(const struct args *a, struct plan_args *out,
 
     if (rc == ERR_OK)
         rc = find_file(name != NULL ? name : DEFAULT_MODEL, "models",
-                       &shipped, &path, e);
+                       ".json", &shipped, &path, e);
     if (rc == ERR_OK) rc = model_load(path, layers, &out->model, e);
     free(path);
+    if (rc == ERR_OK && out->model.experts % out->options.ep != 0)
+        rc = err_set(e, ERR_USAGE, "--ep: %" PRId64 " does not divide the %"
+                     PRId64 " experts of %s", out->options.ep,
+                     out->model.experts,
+                     name != NULL ? name : DEFAULT_MODEL);
     if (rc != ERR_OK || name == NULL || shipped) return rc;
     out->model_ref = strdup(name);
     return out->model_ref != NULL ? ERR_OK : err_nomem(e);
@@ -167,10 +176,11 @@ static int read_sequences(const struct args *a, struct batch *out,
     const char *tree_name = args_text(a, "tree");
     char *path = NULL, *tree = NULL;
     struct corpus *c = NULL;
-    int rc = find_file(args_text(a, "sequences"), "data", NULL, &path, e);
+    int rc = find_file(args_text(a, "sequences"), "data", ".csv", NULL,
+                       &path, e);
 
     if (rc == ERR_OK && tree_name != NULL)
-        rc = find_file(tree_name, "data", NULL, &tree, e);
+        rc = find_file(tree_name, "data", ".csv", NULL, &tree, e);
     else if (rc == ERR_OK)
         rc = corpus_find_tree(path, &tree, e);
     if (rc == ERR_OK) rc = corpus_load(path, tree, &c, e);
@@ -202,7 +212,7 @@ static int read_batch(const struct args *a, struct batch *out, struct err *e)
     if (tree == NULL)
         return err_set(e, ERR_USAGE, "nothing to plan (give --lengths, --tree "
                        "or --sequences)");
-    rc = find_file(tree, "data", NULL, &path, e);
+    rc = find_file(tree, "data", ".csv", NULL, &path, e);
     if (rc == ERR_OK) rc = batch_load_tree(path, out, e);
     free(path);
     return rc;

@@ -91,9 +91,11 @@ int run_case_check(const struct scenario_case *c, struct err *e) MUST_CHECK;
 
 /* Checks on random cases, the same in every run, into checks.csv: mirror
 ** against executor, lower bound, coverage of plans, peaks over routing
-** shares. Always on dry. *failed counts cases. */
+** shares. Always on dry. */
+struct run_checked { int64_t cases, failed; };
 int run_checks(const char *data, const volatile sig_atomic_t *interrupt,
-               struct record *r, int64_t *failed, struct err *e) MUST_CHECK;
+               struct record *r, struct run_checked *sum,
+               struct err *e) MUST_CHECK;
 
 /* ---- cases kept from before --------------------------------------------- */
 
@@ -106,7 +108,7 @@ struct run_job { const struct scenario *scenario; int64_t index; };
 /* What the cases of dir that --resume keeps say again, from its files. */
 struct run_kept {
     int first_code;             /* of the first that failed, or ERR_OK */
-    int64_t n_wrong;
+    int64_t n_wrong, n_outside;
     struct buf warning;         /* a line for the first that failed */
     struct buf complaint;       /* --check: a line for each estimate outside
                                    its tolerance */

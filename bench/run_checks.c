@@ -277,17 +277,18 @@ static int check_routing(const struct run_context *x, const struct model *m,
 /* ---- all ---------------------------------------------------------------- */
 
 static int add_check(struct record *r, const struct record_check *c,
-                     int64_t *failed, struct err *e)
+                     struct run_checked *sum, struct err *e)
 {
     if (c->failed > 0)
         fprintf(stderr, "peakproof: check: %s: %" PRId64 " of %" PRId64
                 " failed\n", c->check, c->failed, c->cases);
-    *failed += c->failed;
+    sum->cases += c->cases;
+    sum->failed += c->failed;
     return record_check(r, c, e);
 }
 
 static int check_all(const struct run_context *x, const struct model *m,
-                     struct record *r, int64_t *failed, struct err *e)
+                     struct record *r, struct run_checked *sum, struct err *e)
 {
     struct record_check mirror = {.check = "mirror-executor", .seed = SEED};
     struct record_check bound = {.check = "lower-bound", .seed = SEED};
@@ -296,18 +297,18 @@ static int check_all(const struct run_context *x, const struct model *m,
     char note[256];
     int rc = check_mirror(m, &mirror, e);
 
-    if (rc == ERR_OK) rc = add_check(r, &mirror, failed, e);
+    if (rc == ERR_OK) rc = add_check(r, &mirror, sum, e);
     if (rc == ERR_OK) rc = check_bound(m, &bound, note, sizeof note, e);
-    if (rc == ERR_OK) rc = add_check(r, &bound, failed, e);
+    if (rc == ERR_OK) rc = add_check(r, &bound, sum, e);
     if (rc == ERR_OK) rc = check_coverage(m, &cover, e);
-    if (rc == ERR_OK) rc = add_check(r, &cover, failed, e);
+    if (rc == ERR_OK) rc = add_check(r, &cover, sum, e);
     if (rc == ERR_OK) rc = check_routing(x, m, &route, note, sizeof note, e);
-    if (rc == ERR_OK) rc = add_check(r, &route, failed, e);
+    if (rc == ERR_OK) rc = add_check(r, &route, sum, e);
     return rc;
 }
 
 int run_checks(const char *data, const volatile sig_atomic_t *interrupt,
-               struct record *r, int64_t *failed, struct err *e)
+               struct record *r, struct run_checked *sum, struct err *e)
 {
     struct run_context dry = {.device = "dry", .ops = &dev_dry,
                               .interrupt = interrupt};
@@ -315,12 +316,12 @@ int run_checks(const char *data, const volatile sig_atomic_t *interrupt,
     struct model m;
     int rc;
 
-    *failed = 0;
+    *sum = (struct run_checked){0, 0};
     buf_printf(&path, "%s/models/Qwen3.6-35B-A3B.json", data);
     rc = path.failed ? err_nomem(e) : model_load(path.data, 0, &m, e);
     buf_free(&path);
     if (rc != ERR_OK) return rc;
-    rc = check_all(&dry, &m, r, failed, e);
+    rc = check_all(&dry, &m, r, sum, e);
     model_free(&m);
     return rc;
 }

@@ -77,6 +77,7 @@ static void judge(const struct run_context *x, const struct run_job *j,
                    "why) and is kept (leave out --resume to run it again)",
                    f->shape.scenario, f->shape.name,
                    record_status_name(f->shape.status));
+    out->n_outside += n;
     if (code == ERR_OK && n > 0) code = ERR_CHECK;
     if (out->first_code == ERR_OK) out->first_code = code;
     out->n_wrong += f->shape.status == STATUS_WRONG;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "base/suggest.h"
 #include "script/api.h"
 #include "script/find.h"
 #include "script/read.h"
@@ -281,10 +282,11 @@ static void read_routing(const struct decl *d, struct scenario_case *c)
 {
     static const char *const words[] = {"balanced", NULL};
     int word, type = decl_get(d, "routing");
+    const char *text = type == LUA_TSTRING ? lua_tostring(d->L, -1) : NULL;
 
     if (type == LUA_TTABLE)
         read_routing_table(d, c);
-    else if (type != LUA_TSTRING && type != LUA_TNIL)
+    else if (text != NULL ? suggest(text, words) == NULL : type != LUA_TNIL)
         decl_fail(d, "routing", "must be \"balanced\", {cv, seed}, {share, "
                   "rank} or {histogram}");
     else if (decl_word(d, "routing", words, &word))
@@ -385,6 +387,9 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     decl_text(&d, "name", &c->name);
     check_name(&d, c->name);
     decl_fields(&d, case_fields, c);
+    if (c->ep != 1 && c->ep != c->cp)
+        decl_fail(&d, "ep", "must be 1 or cp, %" PRId64 ", not %" PRId64,
+                  c->cp, c->ep);
     if (decl_word(&d, "dtype", dtypes, &dtype))
         script_dup(L, &c->dtype, dtypes[dtype]);
     if (decl_int(&d, "seed", 0, INT64_MAX, &seed)) c->seed = (uint64_t)seed;

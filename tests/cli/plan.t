@@ -74,7 +74,17 @@ $ cp $TOP/lua/models/Qwen3.6-27B.json mine.json; peakproof plan --lengths 4096 -
 >   "layers": 8,
 > 2
 
+$ peakproof plan --lengths 4096 --model Qwen3.6-27B --layers 8 --facts >g; grep '"model"' g; peakproof plan --lengths 4096 --model Qwen3.6-27B.json --layers 8 --facts | cmp - g
+>   "model": "Qwen3.6-27B.json",
+
 # Mistakes.
+
+$ peakproof plan --lengths 4096 --ep 3
+! peakproof: --ep: 3 does not divide the 256 experts of Qwen3.6-35B-A3B.json
+= 2
+$ peakproof plan --lengths 4096 --model Qwen3.6-27
+! peakproof: Qwen3.6-27: No such file or directory
+= 3
 
 $ peakproof plan
 ! peakproof: nothing to plan (give --lengths, --tree or --sequences)
@@ -117,9 +127,6 @@ $ peakproof plan --sequences tau-airline-sequences.csv --select 3,3
 = 2
 $ peakproof plan --tree none.csv
 ! peakproof: none.csv: No such file or directory
-= 3
-$ peakproof plan --lengths 5 --ep 3 --facts
-!* peakproof: *3*256*
 = 3
 
 # Bad trees, each by its line.

@@ -168,6 +168,9 @@ static void test_case_tables(void **state)
          "(did you mean 'balanced'?)"},
         {"routing = 3", ":3" X "routing: must be \"balanced\", {cv, seed}, "
          "{share, rank} or {histogram}"},
+        {"routing = 'skewed'", ":3" X "routing: must be \"balanced\", {cv, "
+         "seed}, {share, rank} or {histogram}"},
+        {"cp = 2, ep = 4", ":3" X "ep: must be 1 or cp, 2, not 4"},
         {"routing = {cv = 1}", ":2" X "routing: 'seed' is missing"},
         {"routing = {cv = 17, seed = 1}",
          ":3" X "routing: cv: must be from 0 to 16, not 17"},
@@ -177,7 +180,7 @@ static void test_case_tables(void **state)
          ":2" X "routing: must have one of cv, share and histogram"},
         {"routing = {share = 1.1, rank = 3}",
          ":3" X "routing: rank: must be below ep, 1"},
-        {"ep = 2, routing = {share = 2.5}",
+        {"cp = 2, ep = 2, routing = {share = 2.5}",
          ":3" X "routing: share: must be at most ep, 2, not 2.5"},
         {"routing = {share = 1, seed = 3}",
          ":3" X "routing: seed: goes with 'cv' only"},

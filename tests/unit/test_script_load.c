@@ -52,7 +52,7 @@ static void test_defaults(void **state)
 static const char every_key[] =
     "return {name = 'all', about = 'every key', cases = {{\n"
     "  name = 'x', about = 'y', model = 'Qwen3.6-27B.json', layers = 7,\n"
-    "  cp = 4, ep = 2, tp = 3, pp = 5, lora_rank = 0, lora_alpha = 1.5,\n"
+    "  cp = 4, ep = 4, tp = 3, pp = 5, lora_rank = 0, lora_alpha = 1.5,\n"
     "  waves = 3, dtype = 'f64', seed = 9, weights = 'w', tokens = 't.txt',\n"
     "  batch = batch.lengths{100, 50}, plan = {cut = 64, profile = 'old'},\n"
     "  head_rows = 6, price_head_rows = 0, output_bytes = 11,\n"
@@ -66,7 +66,7 @@ static const char every_key[] =
 static void check_sizes(const struct scenario_case *c)
 {
     assert_int_equal(c->layers, 7);
-    assert_true(c->cp == 4 && c->ep == 2 && c->tp == 3 && c->pp == 5);
+    assert_true(c->cp == 4 && c->ep == 4 && c->tp == 3 && c->pp == 5);
     assert_int_equal(c->lora_rank, 0);
     assert_true(c->lora_alpha == 1.5);
     assert_int_equal(c->waves, 3);
