@@ -221,6 +221,23 @@ void cell_code(struct doc *d, struct table *t, const char *s)
     put_text(d, t, CELL_CODE, s);
 }
 
+void cell_link(struct doc *d, struct table *t, const char *id)
+{
+    put_text(d, t, CELL_LINK, id);
+}
+
+const char *doc_title(const struct doc *d, const char *id)
+{
+    int64_t i;
+
+    for (i = 0; i < d->n_block; i++) {
+        const struct block *b = &d->block[i];
+        if (b->kind == BLOCK_HEADING && b->id != NULL && b->text != NULL &&
+            strcmp(b->id, id) == 0) return b->text;
+    }
+    return id;
+}
+
 void cell_printf(struct doc *d, struct table *t, const char *fmt, ...)
 {
     va_list ap;
@@ -293,6 +310,7 @@ void cell_show(const struct cell *c, struct buf *out)
     switch (c->kind) {
     case CELL_NONE: buf_puts(out, "—"); break;
     case CELL_TEXT:
+    case CELL_LINK:
     case CELL_CODE: buf_puts(out, c->text ? c->text : ""); break;
     case CELL_DIFF:
         if (c->n > 0) buf_putc(out, '+');

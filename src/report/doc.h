@@ -18,6 +18,7 @@ enum cell_kind {
     CELL_NONE,          /* not there: "—" */
     CELL_TEXT,
     CELL_CODE,          /* a name: fixed width where the format has it */
+    CELL_LINK,          /* a heading's id, shown as its title with a link */
     CELL_COUNT,         /* 1,234 */
     CELL_BYTES,         /* 1,234,567 */
     CELL_DIFF,          /* signed bytes: +1,234,567 */
@@ -34,7 +35,7 @@ struct cell {
     int decimals;           /* CELL_NUMBER */
     int64_t n;              /* COUNT, BYTES, DIFF, GB, DIFF_GB */
     double x;               /* PERCENT, POINTS, NUMBER */
-    char *text;             /* TEXT, CODE; owned */
+    char *text;             /* TEXT, CODE, LINK; owned */
 };
 
 struct column { char *name; bool right; };
@@ -88,6 +89,8 @@ struct table *doc_table(struct doc *d, const char *id, const char *columns);
 void cell_none(struct doc *d, struct table *t);
 void cell_text(struct doc *d, struct table *t, const char *s);  /* NULL: none */
 void cell_code(struct doc *d, struct table *t, const char *s);
+/* To the heading that has this id, which may come later. */
+void cell_link(struct doc *d, struct table *t, const char *id);
 void cell_printf(struct doc *d, struct table *t, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 void cell_count(struct doc *d, struct table *t, int64_t n);
@@ -102,6 +105,9 @@ void cell_number(struct doc *d, struct table *t, double x, int decimals);
 
 /* How the cell looks for people. */
 void cell_show(const struct cell *c, struct buf *out);
+
+/* The text of the heading that has this id; the id itself without one. */
+const char *doc_title(const struct doc *d, const char *id);
 
 static inline int64_t table_rows(const struct table *t)
 {

@@ -16,7 +16,10 @@ bool plot_errors(const struct view *v, struct plot *out);
 bool plot_tokens(const struct view *v, struct plot *out);
 bool plot_composition(const struct view *v, struct plot *out);
 bool plot_losses(const struct view *v, struct plot *out);
-/* Whether plot_losses has anything to show. */
+/* Whether each has anything to show. */
+bool plot_has_errors(const struct view *v);
+bool plot_has_tokens(const struct view *v);
+bool plot_has_composition(const struct view *v);
 bool plot_has_losses(const struct view *v);
 void plot_free(struct plot *p);
 

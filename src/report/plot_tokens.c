@@ -33,6 +33,13 @@ static int find_ep(const struct view *v, int64_t out[MAX_EP])
     return n;
 }
 
+bool plot_has_tokens(const struct view *v)
+{
+    int64_t ep[MAX_EP];
+
+    return find_ep(v, ep) > 0;
+}
+
 /* "? ?" where the estimator does not apply. */
 static void put_point(struct buf *dat, const struct record_found *c,
                       const char *estimator)

@@ -10,7 +10,8 @@ static void put_csv_cell(const struct cell *c, struct buf *out)
     switch (c->kind) {
     case CELL_NONE: break;
     case CELL_TEXT:
-    case CELL_CODE: csv_put(out, c->text); break;
+    case CELL_CODE:
+    case CELL_LINK: csv_put(out, c->text); break;
     case CELL_COUNT:
     case CELL_BYTES:
     case CELL_DIFF:
@@ -51,7 +52,8 @@ static json_t *cell_json(const struct cell *c)
     switch (c->kind) {
     case CELL_NONE: return json_null();
     case CELL_TEXT:
-    case CELL_CODE: return json_string(c->text ? c->text : "");
+    case CELL_CODE:
+    case CELL_LINK: return json_string(c->text ? c->text : "");
     case CELL_COUNT:
     case CELL_BYTES:
     case CELL_DIFF:

@@ -50,7 +50,17 @@ static void put_prose(const char *s, struct buf *out)
     buf_free(&escaped);
 }
 
-static void put_cell(const struct cell *c, bool right, struct buf *out)
+static void put_link(const struct doc *d, const char *id, struct buf *out)
+{
+    buf_puts(out, "<a href=\"#");
+    html_escape(id, out);
+    buf_puts(out, "\">");
+    html_escape(doc_title(d, id), out);
+    buf_puts(out, "</a>");
+}
+
+static void put_cell(const struct doc *d, const struct cell *c, bool right,
+                     struct buf *out)
 {
     struct buf text = BUF_INIT;
 
@@ -61,14 +71,16 @@ static void put_cell(const struct cell *c, bool right, struct buf *out)
     buf_putc(out, '>');
     cell_show(c, &text);
     if (c->kind == CELL_CODE) buf_puts(out, "<code>");
-    html_escape(buf_text(&text), out);
+    if (c->kind == CELL_LINK) put_link(d, buf_text(&text), out);
+    else html_escape(buf_text(&text), out);
     if (c->kind == CELL_CODE) buf_puts(out, "</code>");
     buf_puts(out, "</td>");
     if (text.failed) out->failed = true;
     buf_free(&text);
 }
 
-static void put_table(const struct table *t, struct buf *out)
+static void put_table(const struct doc *d, const struct table *t,
+                      struct buf *out)
 {
     int64_t i;
 
@@ -82,7 +94,7 @@ static void put_table(const struct table *t, struct buf *out)
     for (i = 0; i < t->n_cell; i++) {
         int64_t c = i % t->n_column;
         if (c == 0) buf_puts(out, "<tr>");
-        put_cell(&t->cell[i], t->column[c].right, out);
+        put_cell(d, &t->cell[i], t->column[c].right, out);
         if (c + 1 == t->n_column) buf_puts(out, "</tr>\n");
     }
     buf_puts(out, "</table>\n");
@@ -103,7 +115,8 @@ static void put_plot(const struct block *b, const char *text,
     buf_puts(out, "\"></p>\n");
 }
 
-static void put_block(const struct block *b, struct buf *out)
+static void put_block(const struct doc *d, const struct block *b,
+                      struct buf *out)
 {
     const char *text = b->text ? b->text : "";
 
@@ -120,7 +133,7 @@ static void put_block(const struct block *b, struct buf *out)
         html_escape(text, out);
         buf_puts(out, "</pre>\n");
         break;
-    case BLOCK_TABLE: put_table(b->table, out); break;
+    case BLOCK_TABLE: put_table(d, b->table, out); break;
     case BLOCK_PLOT: put_plot(b, text, out); break;
     }
 }
@@ -139,7 +152,7 @@ void render_html(const struct doc *d, const char *title, struct buf *out)
         bool item = d->block[i].kind == BLOCK_ITEM;
         if (item != list) buf_puts(out, item ? "<ul>\n" : "</ul>\n");
         list = item;
-        put_block(&d->block[i], out);
+        put_block(d, &d->block[i], out);
     }
     if (list) buf_puts(out, "</ul>\n");
     buf_puts(out, "</body>\n</html>\n");

@@ -1,4 +1,5 @@
 /* render_md.c - Markdown. */
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,9 +40,34 @@ static void put_code(const char *s, struct buf *out)
     buf_putc(out, '`');
 }
 
-static void put_cell(const struct cell *c, struct buf *out)
+/* What GitHub calls a heading: lower case, dashes for blanks, no other
+** punctuation. */
+static void put_anchor(const char *title, struct buf *out)
 {
-    if (c->kind == CELL_CODE && c->text != NULL) put_code(c->text, out);
+    for (; *title != '\0'; title++) {
+        unsigned char c = (unsigned char)*title;
+        if (c == ' ') buf_putc(out, '-');
+        else if (isalnum(c)) buf_putc(out, (char)tolower(c));
+        else if (c == '-' || c == '_' || c >= 0x80) buf_putc(out, (char)c);
+    }
+}
+
+static void put_link(const struct doc *d, const char *id, struct buf *out)
+{
+    const char *title = doc_title(d, id);
+
+    buf_putc(out, '[');
+    md_escape(title, out);
+    buf_puts(out, "](#");
+    put_anchor(title, out);
+    buf_putc(out, ')');
+}
+
+static void put_cell(const struct doc *d, const struct cell *c,
+                     struct buf *out)
+{
+    if (c->kind == CELL_LINK && c->text != NULL) put_link(d, c->text, out);
+    else if (c->kind == CELL_CODE && c->text != NULL) put_code(c->text, out);
     else if (c->kind == CELL_TEXT && c->text != NULL) md_escape(c->text, out);
     else cell_show(c, out);
 }
@@ -53,7 +79,8 @@ static void pad(struct buf *out, size_t n, char c)
 
 /* All cells as text, back to back; end[i] is where cell i stops, the column
 ** names first. NULL without memory. */
-static size_t *show_cells(const struct table *t, struct buf *text)
+static size_t *show_cells(const struct doc *d, const struct table *t,
+                          struct buf *text)
 {
     int64_t i, n = t->n_column + t->n_cell;
     size_t *end = malloc((size_t)(n + 1) * sizeof *end);
@@ -61,7 +88,7 @@ static size_t *show_cells(const struct table *t, struct buf *text)
     if (end == NULL) return NULL;
     for (i = 0; i < n; i++) {
         if (i < t->n_column) md_escape(t->column[i].name, text);
-        else put_cell(&t->cell[i - t->n_column], text);
+        else put_cell(d, &t->cell[i - t->n_column], text);
         end[i] = text->len;
     }
     return end;
@@ -100,10 +127,11 @@ static void put_grid(const struct table *t, const struct buf *text,
     }
 }
 
-static void put_table(const struct table *t, struct buf *out)
+static void put_table(const struct doc *d, const struct table *t,
+                      struct buf *out)
 {
     struct buf text = BUF_INIT;
-    size_t *end = show_cells(t, &text);
+    size_t *end = show_cells(d, t, &text);
     size_t *wide = calloc((size_t)t->n_column + 1, sizeof *wide);
     int64_t i, n = t->n_column + t->n_cell;
     size_t from = 0;
@@ -148,7 +176,8 @@ static void put_wrapped(const char *s, const char *first, const char *rest,
     buf_putc(out, '\n');
 }
 
-static void put_block(const struct block *b, struct buf *out)
+static void put_block(const struct doc *d, const struct block *b,
+                      struct buf *out)
 {
     const char *text = b->text ? b->text : "";
 
@@ -162,7 +191,7 @@ static void put_block(const struct block *b, struct buf *out)
     case BLOCK_PARA: put_wrapped(text, "", "", out); break;
     case BLOCK_ITEM: put_wrapped(text, "* ", "  ", out); break;
     case BLOCK_CODE: buf_printf(out, "    %s\n", text); break;
-    case BLOCK_TABLE: put_table(b->table, out); break;
+    case BLOCK_TABLE: put_table(d, b->table, out); break;
     case BLOCK_PLOT:
         buf_printf(out, "![%s](%s.svg)\n", text, b->id ? b->id : "");
         break;
@@ -178,6 +207,6 @@ void render_md(const struct doc *d, struct buf *out)
         bool joined = i > 0 && b->kind == d->block[i - 1].kind &&
                       (b->kind == BLOCK_ITEM || b->kind == BLOCK_CODE);
         if (i > 0 && !joined) buf_putc(out, '\n');
-        put_block(b, out);
+        put_block(d, b, out);
     }
 }

@@ -66,19 +66,9 @@ static int save_doc(struct work *w, const struct doc *d, const char *name,
     return rc;
 }
 
-static void put_accuracy(struct view *v)
+/* The published comparison, section by section. */
+static void put_published(struct view *v)
 {
-    doc_heading(v->d, 1, "accuracy", "peakproof: accuracy of the memory "
-                "estimates");
-    doc_para(v->d, "Every figure below is made from the records in this "
-             "folder; the published ones come from `published/figures.csv`. "
-             "Peaks are simulated (dry device). Error is (estimate - peak) / "
-             "peak; UNDER marks an estimate below the peak. All of it is "
-             "made by:");
-    doc_code(v->d, "make report");
-    if (!v->set->finished)
-        doc_para(v->d, "The run in this folder is not finished; what follows "
-                 "covers the cases that are.");
     sec_summary(v);
     sec_table(v);
     sec_raw(v);
@@ -97,6 +87,52 @@ static void put_accuracy(struct view *v)
     sec_checks(v);
     sec_cases(v);
     sec_words(v);
+}
+
+/* A reader's own cases: all of them first, then what they are made of. */
+static void put_own(struct view *v)
+{
+    doc_para(v->d, "The published cases are not in this folder: `make "
+             "report` runs them and makes the comparison.");
+    sec_verdict(v);
+    sec_cases(v);
+    if (plot_has_errors(v))
+        doc_plot(v->d, "errors", "Admitted error by case, every estimator");
+    if (plot_has_tokens(v))
+        doc_plot(v->d, "tokens", "Raw error against tokens, every estimator");
+    if (v->n_case > 0) sec_terms(v);
+    if (plot_has_composition(v))
+        doc_plot(v->d, "composition", "The peak's categories against all "
+                 "estimates");
+    sec_stack(v);
+    sec_pairing(v);
+    sec_adapters(v);
+    sec_allowance(v);
+    sec_one_lse(v);
+    sec_fallbacks(v);
+    sec_inventory(v);
+    if (v->set->n_check > 0) sec_checks(v);
+    sec_words(v);
+}
+
+static void put_accuracy(struct view *v)
+{
+    doc_heading(v->d, 1, "accuracy", "peakproof: accuracy of the memory "
+                "estimates");
+    doc_para(v->d, "Peaks are simulated (dry device). Error is (estimate - "
+             "peak) / peak; UNDER marks an estimate below the peak. Every "
+             "figure is made from the records (`records.csv`, `peaks.csv` "
+             "and the others) of one folder, `DIR`%s:", v->published_here
+             ? ": `out/report` for the report that `make report` copies to "
+               "`reports`; the published ones come from "
+               "`published/figures.csv`. It is made by" : "");
+    doc_code(v->d, v->published_here ? "make report"
+                                     : "peakproof report DIR");
+    if (!v->set->finished)
+        doc_para(v->d, "The run in this folder is not finished; what follows "
+                 "covers the cases that are.");
+    if (v->published_here) put_published(v);
+    else put_own(v);
 }
 
 static void put_device(struct view *v, const char *device, const char *title)

@@ -83,17 +83,19 @@ void sec_mirror(struct view *v)
 
 void sec_one_lse(struct view *v)
 {
+    static const char title[] = "One more LSE per attention stage";
     struct table *t = NULL;
-    int64_t i, raw, one;
+    int64_t i, raw, one, shown = 0;
 
-    doc_heading(v->d, 2, "one-lse", "One more LSE per attention stage");
-    for (i = 0; i < v->n_case; i++) {
+    for (i = 0; i < v->n_case && shown < MAX_SUBJECTS; i++) {
         const struct record_found *c = v->kase[i];
         int64_t w = view_wave(c, true);
-        if (!view_is_published(c) || w < 0 ||
+        if (!view_is_subject(v, c) || w < 0 ||
             !record_bytes(c, w, RECORD_MAX, AFTER, "raw", &raw) ||
             !record_bytes(c, w, RECORD_MAX, AFTER "/one-lse", "raw", &one))
             continue;
+        shown++;
+        if (t == NULL) doc_heading(v->d, 2, "one-lse", title);
         if (t == NULL)
             t = doc_table(v->d, "one-lse", "case|>per-rank, raw|>with one LSE"
                           "|>the second LSE|>published, GB below");
@@ -101,16 +103,21 @@ void sec_one_lse(struct view *v)
         cell_bytes(v->d, t, raw);
         cell_bytes(v->d, t, one);
         cell_bytes(v->d, t, raw - one);
-        cell_number(v->d, t, figure(v->published, "trace.one_lse.max"), 2);
+        cell_number(v->d, t, view_is_published(c) ?
+                    figure(v->published, "trace.one_lse.max") : (double)NAN,
+                    2);
     }
+    view_left_out(v, shown);
     if (t == NULL) {
+        if (!v->published_here) return;
+        doc_heading(v->d, 2, "one-lse", title);
         view_absent(v, "estimates with one LSE a stage", "pr-accuracy");
         return;
     }
     doc_para(v->d, "A later fix of the published text counts the second LSE "
              "of every stage: 4 B for each query head and padded row. The "
              "estimates here have it.");
-    view_command(v, "pr-accuracy");
+    if (v->published_here) view_command(v, "pr-accuracy");
 }
 
 void sec_bound(struct view *v)
@@ -169,10 +176,22 @@ static void put_refused(struct view *v, struct table **t,
     }
 }
 
+static bool any_refused(const struct view *v)
+{
+    int64_t i, k;
+
+    for (i = 0; i < v->n_case; i++)
+        for (k = 0; k < v->kase[i]->n_row; k++)
+            if (v->kase[i]->row[k].status == STATUS_REFUSED) return true;
+    return false;
+}
+
 void sec_fallbacks(struct view *v)
 {
     struct table *t = NULL;
     int64_t i;
+
+    if (!v->published_here && !any_refused(v)) return;
 
     doc_heading(v->d, 2, "fallbacks", "Where per-rank pricing does not "
                 "apply");

@@ -227,6 +227,8 @@ void sec_fidelity(struct view *v)
              "estimates");
 }
 
+static const char allowance_title[] = "What the EP routing allowance costs";
+
 /* One estimate with and without the allowance; false without figures. */
 static bool put_allowance(struct view *v, struct table **t,
                           const struct record_found *c, bool after)
@@ -237,10 +239,12 @@ static bool put_allowance(struct view *v, struct table **t,
     if (!m.known || !record_bytes(c, w, RECORD_MAX, after ?
             AFTER "/no-allowance" : BEFORE "/no-allowance", "raw", &none))
         return false;
-    if (*t == NULL)
+    if (*t == NULL) {
+        doc_heading(v->d, 2, "allowance", allowance_title);
         *t = doc_table(v->d, "allowance", "case|estimate|>raw, GB"
                        "|>raw at 1.0 x, GB|>allowance, GB|>of the gap, %"
                        "|>raw error|>raw error at 1.0 x");
+    }
     cell_code(v->d, *t, c->shape.name);
     cell_text(v->d, *t, after ? AFTER : BEFORE);
     cell_gb(v->d, *t, m.estimate);
@@ -257,23 +261,26 @@ static bool put_allowance(struct view *v, struct table **t,
 void sec_allowance(struct view *v)
 {
     struct table *t = NULL;
-    bool any = false;
-    int64_t i;
+    int64_t i, shown = 0;
 
-    doc_heading(v->d, 2, "allowance", "What the EP routing allowance costs");
-    for (i = 0; i < v->n_case; i++) {
-        if (!view_is_published(v->kase[i])) continue;
-        any |= put_allowance(v, &t, v->kase[i], false);
+    for (i = 0; i < v->n_case && shown < MAX_SUBJECTS; i++) {
+        bool any;
+        if (!view_is_subject(v, v->kase[i])) continue;
+        any = put_allowance(v, &t, v->kase[i], false);
         any |= put_allowance(v, &t, v->kase[i], true);
+        shown += any;
     }
-    if (!any) {
+    view_left_out(v, shown);
+    if (t == NULL) {
+        if (!v->published_here) return;
+        doc_heading(v->d, 2, "allowance", allowance_title);
         view_absent(v, "estimates without the allowance", "pr-accuracy");
         return;
     }
-    doc_para(v->d, "At EP2 the estimates price 1.4 x the balanced routed "
-             "rows. Published: the allowance accounts for most of the "
-             "remaining EP2 gap. The gap is raw estimate less peak under "
-             "balanced routing; the last column is what is left of the error "
-             "without the allowance.");
-    view_command(v, "pr-accuracy");
+    doc_para(v->d, "At EP2 and more the estimates price 1.4 x the balanced "
+             "routed rows. Published: the allowance accounts for most of the "
+             "remaining EP2 gap. The gap is raw estimate less peak, under "
+             "the case's routing; the last column is what is left of the "
+             "error without the allowance.");
+    if (v->published_here) view_command(v, "pr-accuracy");
 }

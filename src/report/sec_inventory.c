@@ -69,6 +69,12 @@ static bool is_paired(const struct line *x)
            strcmp(x->category, "moe_experts") == 0;
 }
 
+/* Are the published traces of such cases? */
+static bool is_traced(const struct record_found *c)
+{
+    return strcmp(c->shape.model, PUBLISHED_MODEL) == 0 && c->shape.cp == 2;
+}
+
 static void put_kept(struct view *v, const struct record_found *c,
                      const char *kind)
 {
@@ -87,7 +93,8 @@ static void put_kept(struct view *v, const struct record_found *c,
         double ours = (double)x->bytes /
                       (double)(by_pair ? pairs : x->rows ? x->rows : 1);
         struct keeping k = {NAN, false, NULL};
-        bool known = figure_keeping(v->published, kind, x->op, &k) &&
+        bool known = is_traced(c) &&
+                     figure_keeping(v->published, kind, x->op, &k) &&
                      k.per_pair == by_pair;
         cell_code(v->d, t, x->category);
         cell_code(v->d, t, x->op);
@@ -152,6 +159,21 @@ static void put_compare(struct view *v, struct table *t, const char *what,
     cell_percent(v->d, t, 100.0 * (ours - theirs) / theirs, false);
 }
 
+/* Ours alone: the published figures are of another model or layout. */
+static void put_ours(struct view *v, const struct record_found *c)
+{
+    struct table *t = doc_table(v->d, "inventory", "kept for backward, bytes "
+                                "a row|>ours");
+    double gdn = kept_row(c, "gdn", "gdn", NULL);
+
+    cell_text(v->d, t, "attention layer");
+    cell_number(v->d, t, kept_row(c, "attention", "attention", NULL), 1);
+    cell_text(v->d, t, "GDN layer");
+    cell_number(v->d, t, gdn > 0 ? gdn : (double)NAN, 1);
+    cell_text(v->d, t, "MoE routing state");
+    cell_number(v->d, t, kept_row(c, "attention", "moe_routing", NULL), 1);
+}
+
 /* What figures there are on a layer's own rows. */
 static void put_summary(struct view *v, const struct record_found *c)
 {
@@ -177,26 +199,33 @@ static void put_summary(struct view *v, const struct record_found *c)
                                 : "trace.moe_routing_row.ep1", 1);
 }
 
+static const char recommended[] =
+    " Recommended is what an independent operator-by-operator study of the "
+    "traced wave holds (`published/inventory.csv`); it was guidance, not a "
+    "quota.";
+
 void sec_inventory(struct view *v)
 {
     const struct record_found *c = NULL;
     int64_t i;
     char name[200];
 
-    doc_heading(v->d, 2, "inventory", "What a recomputed layer keeps");
     for (i = 0; i < v->n_case && c == NULL; i++)
         if (v->kase[i]->n_item > 0) c = v->kase[i];
+    if (c == NULL && !v->published_here) return;
+    doc_heading(v->d, 2, "inventory", "What a recomputed layer keeps");
     if (c == NULL) {
         view_absent(v, "the tensors of a layer", "pr-accuracy");
         return;
     }
     doc_para(v->d, "From the allocation trace of `%s`, rank 0, first wave: "
-             "the last layer of each kind, requested bytes. Recommended is "
-             "what an independent operator-by-operator study of the traced "
-             "wave holds (`published/inventory.csv`); it was guidance, not a "
-             "quota. A row is a row of the layer's layout, a pair one token "
-             "sent to one expert.", view_name(c, name, sizeof name));
-    put_summary(v, c);
+             "the last layer of each kind, requested bytes. A row is a row "
+             "of the layer's layout, a pair one token sent to one expert.%s",
+             view_name(c, name, sizeof name), is_traced(c) ? recommended
+             : " Published traces are of " PUBLISHED_MODEL " at CP2, so "
+             "nothing stands beside it.");
+    if (is_traced(c)) put_summary(v, c);
+    else put_ours(v, c);
     doc_heading(v->d, 3, "inventory-attention", "Attention layer: kept until "
                 "its backward");
     put_kept(v, c, "attention");

@@ -6,6 +6,8 @@
 
 static const char real[] = "real-40";
 
+enum { MAX_TERMS = 6 };
+
 /* One category of every rank: estimate, peak, difference. */
 static void put_line(struct view *v, struct table *t,
                      const struct record_found *c, int64_t wave,
@@ -41,14 +43,17 @@ static void put_ranks(struct view *v, const struct record_found *c)
 {
     int64_t wave = view_wave(c, true), r;
     struct buf columns = BUF_INIT, id = BUF_INIT;
+    const char *title = c->shape.name;
     struct table *t;
+    char full[200];
     int k;
 
     buf_puts(&columns, "category, GB");
     for (r = 0; r < c->shape.cp; r++)
         buf_printf(&columns, "|>rank %d: estimate|>peak|>difference", (int)r);
-    buf_printf(&id, "ranks-%s", c->shape.name);
-    doc_heading(v->d, 3, buf_text(&id), c->shape.name);
+    if (!v->published_here) title = view_name(c, full, sizeof full);
+    buf_printf(&id, "ranks-%s", title);
+    doc_heading(v->d, 3, buf_text(&id), title);
     t = doc_table(v->d, buf_text(&id), buf_text(&columns));
     if (columns.failed || id.failed) v->d->failed = true;
     buf_free(&columns);
@@ -101,6 +106,28 @@ static void put_gdn(struct view *v, const struct record_found *c)
         cell_number(v->d, t, rows ? (double)priced / (double)rows
                                   : (double)NAN, 1);
     }
+}
+
+void sec_terms(struct view *v)
+{
+    int64_t i, shown = 0;
+
+    doc_heading(v->d, 2, "ranks", "Rank by rank, term by term");
+    doc_para(v->d, "Each rank's own raw `per-rank` estimate, for the kind of "
+             "layer its peak lies in, against its own peak, cold wave, "
+             "requested bytes by category. `peakproof explain DIR CASE` has "
+             "every wave and every estimator.");
+    for (i = 0; i < v->n_case && shown < MAX_TERMS; i++) {
+        int64_t w = view_wave(v->kase[i], true);
+        if (w < 0 || record_get(v->kase[i], w, 0, AFTER, "raw") == NULL)
+            continue;
+        put_ranks(v, v->kase[i]);
+        shown++;
+    }
+    if (shown < v->n_case)
+        doc_para(v->d, "%d of %lld cases are shown: at most %d, and none "
+                 "that has no peak or that per-rank pricing does not cover.",
+                 (int)shown, (long long)v->n_case, MAX_TERMS);
 }
 
 void sec_ranks(struct view *v)

@@ -185,8 +185,12 @@ void sec_stack(struct view *v)
     int n = group_find(v, g), i, k;
     struct table *t;
 
-    doc_heading(v->d, 2, "stack", "Full stack: cold first waves");
-    if (!view_has_scenario(v, FULL_STACK))
+    if (n == 0 && !v->published_here) return;
+    doc_heading(v->d, 2, "stack", v->published_here ||
+                view_has_scenario(v, FULL_STACK) ?
+                "Full stack: cold first waves"
+                : "Many waves: cold first waves");
+    if (v->published_here && !view_has_scenario(v, FULL_STACK))
         view_absent(v, "one real sequence per wave, EP1 and EP2",
                     FULL_STACK);
     if (n == 0) return;
@@ -208,7 +212,8 @@ void sec_stack(struct view *v)
             put_range(v, t, &g[i], v->estimator[k], false);
     }
     for (i = 0; i < n; i++) put_under(v, &g[i]);
-    view_command(v, FULL_STACK);
-    doc_plot(v->d, "tokens", "Raw error against tokens; below the line the "
+    if (view_has_scenario(v, FULL_STACK)) view_command(v, FULL_STACK);
+    if (v->published_here)
+        doc_plot(v->d, "tokens", "Raw error against tokens; below the line the "
              "estimate is under");
 }

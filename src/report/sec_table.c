@@ -34,22 +34,13 @@ static void put_line(struct view *v, struct table *t,
     cell_percent(v->d, t, warm.percent, warm.under);
 }
 
-static bool any_published(const struct view *v)
-{
-    int64_t i;
-
-    for (i = 0; i < v->n_case; i++)
-        if (view_is_published(v->kase[i])) return true;
-    return false;
-}
-
 void sec_table(struct view *v)
 {
     struct table *t;
     int64_t i;
 
     doc_heading(v->d, 2, "table", "The accuracy table, before and after");
-    if (!any_published(v)) {
+    if (!v->published_here) {
         view_absent(v, "the cases of the published table", scenario);
         return;
     }
@@ -69,6 +60,9 @@ void sec_table(struct view *v)
              "while ours is the cold batch again. So no difference is given "
              "for them.");
     view_command(v, scenario);
+    doc_para(v->d, "In the picture a whisker spans the least to the most of "
+             "our errors over every routing that the case was run with; its "
+             "bar is balanced routing.");
     doc_plot(v->d, "errors", "Error by case: before, after, published");
 }
 
@@ -105,7 +99,7 @@ void sec_raw(struct view *v)
     int64_t i;
     int same = 0, all = 0;
 
-    if (!any_published(v)) return;
+    if (!v->published_here) return;
     doc_heading(v->d, 2, "raw", "Where the difference comes from: estimate "
                 "or peak");
     t = doc_table(v->d, "raw", "case|estimate|>raw by the published formulas"

@@ -2,6 +2,7 @@
 ** sec_waves.c - scenarios of many waves: what pairing saves, and where peaks
 ** lie with how many adapter gradients.
 */
+#include <math.h>
 #include <string.h>
 
 #include "report/group.h"
@@ -50,7 +51,9 @@ static void put_pair(struct view *v, struct table *t, const struct group *g,
     cell_count(v->d, t, g->ep);
     cell_count(v->d, t, waves);
     cell_number(v->d, t, (double)most / 1e6, 1);
-    cell_number(v->d, t, figure(v->published, "pairing.overcount.max"), 0);
+    cell_number(v->d, t, strcmp(at->shape.model, PUBLISHED_MODEL) == 0 ?
+                figure(v->published, "pairing.overcount.max")
+                : (double)NAN, 0);
     cell_code(v->d, t, at->shape.name);
     cell_count(v->d, t, at->shape.tokens);
     put_rows(v, t, at, at->shape.attention_rows);
@@ -63,6 +66,7 @@ void sec_pairing(struct view *v)
     int n = group_find(v, g), i;
     struct table *t = NULL;
 
+    if (n == 0 && !v->published_here) return;
     doc_heading(v->d, 2, "pairing", "Over-count that pairing avoids");
     for (i = 0; i < n; i++) {
         int64_t most, waves;
@@ -84,7 +88,7 @@ void sec_pairing(struct view *v)
              "one that holds many; the table has the worst such wave. It "
              "grows with the wave for as long as one rank holds no GDN rows, "
              "so the largest depends on the lengths at hand.");
-    view_command(v, FULL_STACK);
+    if (view_has_scenario(v, FULL_STACK)) view_command(v, FULL_STACK);
 }
 
 /* Where peaks lie. */
@@ -150,22 +154,10 @@ static void put_places(struct view *v, struct table *t,
     for (k = 0; k < PLACES; k++) put_spot(v, t, g, &s[k]);
 }
 
-void sec_adapters(struct view *v)
+/* What is published on the waves of FULL_STACK. */
+static void put_traced(struct view *v)
 {
-    struct group g[MAX_GROUPS];
-    int n = group_find(v, g), i;
-    struct table *t;
-
-    doc_heading(v->d, 2, "adapters", "Adapter gradients at the peak, and its "
-                "layer");
-    if (n == 0) {
-        view_absent(v, "short and long waves", FULL_STACK);
-        return;
-    }
-    doc_para(v->d, "Backward goes from the last layer down: boundaries are "
-             "released, adapter gradients appear. Where gradients outweigh "
-             "boundaries the peak moves to layer 0 and holds those of every "
-             "layer above it. Published traces: %.0f to %.0f MB of expert "
+    doc_para(v->d, "Published traces: %.0f to %.0f MB of expert "
              "gradients live at the peak of a short first wave, at layer "
              "%.0f; a long wave peaks at the last layer. At rank 8 and EP1 "
              "the experts' gradients of 39 layers are %.1f MB; ours count "
@@ -176,9 +168,29 @@ void sec_adapters(struct view *v)
                     "trace.adapter_gradients.short_wave.peak_layer"),
              39 * figure(v->published, "adapters.expert_layer.ep1.rank8") /
              1e6);
+}
+
+void sec_adapters(struct view *v)
+{
+    struct group g[MAX_GROUPS];
+    int n = group_find(v, g), i;
+    struct table *t;
+
+    if (n == 0 && !v->published_here) return;
+    doc_heading(v->d, 2, "adapters", "Adapter gradients at the peak, and its "
+                "layer");
+    if (n == 0) {
+        view_absent(v, "short and long waves", FULL_STACK);
+        return;
+    }
+    doc_para(v->d, "Backward goes from the last layer down: boundaries are "
+             "released, adapter gradients appear. Where gradients outweigh "
+             "boundaries the peak moves to layer 0 and holds those of every "
+             "layer above it.");
+    if (view_has_scenario(v, FULL_STACK)) put_traced(v);
     t = doc_table(v->d, "adapters", "scenario|>EP|peak in|>waves"
                   "|>tokens, from|>to|>adapter gradients at the peak, MB, "
                   "from|>to");
     for (i = 0; i < n; i++) put_places(v, t, &g[i]);
-    view_command(v, FULL_STACK);
+    if (view_has_scenario(v, FULL_STACK)) view_command(v, FULL_STACK);
 }

@@ -10,11 +10,15 @@
 
 /* sec_summary.c: every claim in a line. */
 void sec_summary(struct view *v);
+/* How many cold waves each estimator is under for, in a line each. */
+void sec_verdict(struct view *v);
 /* sec_table.c: the published table beside ours. */
 void sec_table(struct view *v);
 void sec_raw(struct view *v);
 /* sec_ranks.c: what the two ranks hold. */
 void sec_ranks(struct view *v);
+/* The same of a reader's own cases. */
+void sec_terms(struct view *v);
 void sec_attention(struct view *v);
 /* sec_fidelity.c: distance from the implied peaks, by routing, by category;
 ** what the EP allowance costs. */

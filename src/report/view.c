@@ -34,10 +34,12 @@ int view_open(struct view *v, const char *device, struct err *e)
     v->estimator[0] = BEFORE;
     v->estimator[1] = AFTER;
     v->n_estimator = 2;
+    v->published_here = false;
     for (i = 0; i < v->set->n_case; i++) {
         const struct record_found *c = &v->set->kase[i];
         if (strcmp(c->shape.device, device) != 0) continue;
         v->kase[v->n_case++] = c;
+        v->published_here |= view_is_published(c);
         add_estimators(v, c);
     }
     return ERR_OK;
@@ -121,6 +123,18 @@ bool view_is_published(const struct record_found *c)
                !isnan(s->published_after_warm);
 
     return any && strcmp(s->routing, "balanced") == 0;
+}
+
+bool view_is_subject(const struct view *v, const struct record_found *c)
+{
+    return view_is_published(c) || !v->published_here;
+}
+
+void view_left_out(struct view *v, int64_t shown)
+{
+    if (!v->published_here && shown == MAX_SUBJECTS && shown < v->n_case)
+        doc_para(v->d, "The first %d of %lld cases; `records.csv` has all.",
+                 (int)shown, (long long)v->n_case);
 }
 
 bool view_same_shape(const struct record_found *a,

@@ -12,7 +12,10 @@
 #define BEFORE "busiest-rank"
 #define AFTER "per-rank"
 
-enum { MAX_ESTIMATORS = 16 };
+/* The model that the published figures are of. */
+#define PUBLISHED_MODEL "Qwen3.6-35B-A3B"
+
+enum { MAX_ESTIMATORS = 16, MAX_SUBJECTS = 24 };
 
 /* What every section works on: the document, the cases of one device, the
 ** published figures. */
@@ -26,6 +29,7 @@ struct view {
     ** cases name them (the reader's own); names are the records'. */
     const char *estimator[MAX_ESTIMATORS];
     int n_estimator;
+    bool published_here;    /* any case is published: view_is_published */
 };
 
 /* The cases of one device ("dry") in order; NULL: of all others than not. */
@@ -55,6 +59,11 @@ const char *view_peak_word(const char *device);
 /* Does the case carry published errors, with the routing they are held
 ** against (balanced)? */
 bool view_is_published(const struct record_found *c);
+/* Is it one of those that sections look at: a published case, or where there
+** is none, any? */
+bool view_is_subject(const struct view *v, const struct record_found *c);
+/* "The first 24 of 30 cases", where MAX_SUBJECTS leaves some out. */
+void view_left_out(struct view *v, int64_t shown);
 /* Same model, layers, shape, tokens and rows: equal but for the routing. */
 bool view_same_shape(const struct record_found *a,
                      const struct record_found *b);

@@ -73,7 +73,7 @@ static void test_full(void **state)
     fixture_remove(dir);
 }
 
-/* One case, four formats: most sections say which command fills them. */
+/* One case, four formats: what there is about it, and no more. */
 static void test_small(void **state)
 {
     static const char *const ext[] = {"md", "csv", "json", "html"};
@@ -165,6 +165,59 @@ static void test_explain(void **state)
     fixture_remove(dir);
 }
 
+/* The file has the text. */
+static void has(const char *dir, const char *name, const char *want)
+{
+    struct buf text = BUF_INIT;
+    struct err e;
+
+    if (file_read(fixture_path(dir, name), 1 << 20, &text, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    if (strstr(buf_text(&text), want) == NULL)
+        fail_msg("no '%s' in %s:\n%s", want, name, buf_text(&text));
+    buf_free(&text);
+}
+
+/* A reader's own estimator is in every table, picture and in explain; what
+** it puts in no category is said. */
+static void test_own_estimator(void **state)
+{
+    char *dir = fixture_dir();
+    struct buf written = BUF_INIT;
+    struct record *r = NULL;
+    struct estimate three[3];
+    struct fixture f;
+    struct err e;
+    int w;
+
+    (void)state;
+    assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
+                     0);
+    fixture_case(&f, "s", "one", 1000000);
+    memcpy(three, f.estimate, sizeof f.estimate);
+    three[2] = (struct estimate){.name = "mine_2", .supported = true,
+        .priced = true, .raw = 100000000, .admitted = 110000000,
+        .binding_rank = -1};
+    for (w = 0; w < 2; w++) {
+        f.wave[w].estimate = three;
+        f.wave[w].n_estimate = 3;
+    }
+    assert_int_equal(fixture_add(r, &f, &e), 0);
+    assert_int_equal(record_close(r, true, &e), 0);
+    write_report(dir, REPORT_MD, &written);
+    has(dir, "accuracy.md", " mine\\_2, raw | mine\\_2, admitted |");
+    has(dir, "accuracy.md", "* `mine_2`: 1 of 1 under the peak");
+    has(dir, "accuracy.md", "-56.7 % UNDER |");
+    has(dir, "tokens.gp", "set title \"mine\\\\_2\"");
+    has(dir, "tokens.dat", " -56.6689 1\n");
+    has(dir, "errors.gp", "title \"mine\\\\_2\"");
+    has(dir, "composition.dat", "0.000000 0.100000\n");
+    explain(dir, "one", ERR_OK, "The most-loaded rank against `mine_2`:");
+    explain(dir, "one", ERR_OK, "| in no category    | 100,000,000 |");
+    buf_free(&written);
+    fixture_remove(dir);
+}
+
 /* Nothing that a case's name says may reach gnuplot's shell. */
 static void test_plots_are_quoted(void **state)
 {
@@ -198,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_small),
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_explain),
+        cmocka_unit_test(test_own_estimator),
         cmocka_unit_test(test_plots_are_quoted),
     };
 
