@@ -25,6 +25,9 @@ const struct command cmd_explain = {
     .about = "one case's estimate against its peak, term by term, by rank",
     .text = "Reads the files of a run in DIR. CASE is a case's name, or "
             "SCENARIO/CASE where several scenarios have one of that name. "
+            "Every estimator in the records has a table of its terms, "
+            "per-rank one for each rank. Bytes are above what was allocated "
+            "when the wave began; only reserved bytes are absolute. "
             "The residue of each table is what estimate and peak differ by "
             "when all categories are taken together.",
     .operand = "DIR and CASE",

@@ -9,6 +9,16 @@
 
 #include "report/sections.h"
 
+static bool has_kind(const struct record_found *c, const char *kind)
+{
+    int64_t i;
+
+    for (i = 0; i < c->n_item; i++)
+        if (c->item[i].rank == 0 && strcmp(c->item[i].kind, kind) == 0)
+            return true;
+    return false;
+}
+
 static bool is_kept(const struct record_item *x)
 {
     return strcmp(x->allocated_in, "recompute") == 0 &&
@@ -226,17 +236,21 @@ void sec_inventory(struct view *v)
              "nothing stands beside it.");
     if (is_traced(c)) put_summary(v, c);
     else put_ours(v, c);
-    doc_heading(v->d, 3, "inventory-attention", "Attention layer: kept until "
-                "its backward");
-    put_kept(v, c, "attention");
-    doc_heading(v->d, 3, "inventory-gdn", "GDN layer: kept until its "
-                "backward");
-    put_kept(v, c, "gdn");
+    if (has_kind(c, "attention")) {
+        doc_heading(v->d, 3, "inventory-attention", "Attention layer: kept "
+                    "until its backward");
+        put_kept(v, c, "attention");
+    }
+    if (has_kind(c, "gdn")) {
+        doc_heading(v->d, 3, "inventory-gdn", "GDN layer: kept until its "
+                    "backward");
+        put_kept(v, c, "gdn");
+    }
     doc_heading(v->d, 3, "inventory-passing", "Passing tensors: freed before "
                 "backward begins");
     doc_para(v->d, "Allocated in the layer's recompute and freed in it, "
              "after the operator named; an operator's tensors follow each "
              "other, so that their sum is not live at once.");
-    put_passing(v, c, "attention");
-    put_passing(v, c, "gdn");
+    if (has_kind(c, "attention")) put_passing(v, c, "attention");
+    if (has_kind(c, "gdn")) put_passing(v, c, "gdn");
 }

@@ -51,7 +51,7 @@ static void put_pair(struct view *v, struct table *t, const struct group *g,
     cell_count(v->d, t, g->ep);
     cell_count(v->d, t, waves);
     cell_number(v->d, t, (double)most / 1e6, 1);
-    cell_number(v->d, t, strcmp(at->shape.model, PUBLISHED_MODEL) == 0 ?
+    cell_number(v->d, t, strcmp(g->scenario, FULL_STACK) == 0 ?
                 figure(v->published, "pairing.overcount.max")
                 : (double)NAN, 0);
     cell_code(v->d, t, at->shape.name);
