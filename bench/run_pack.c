@@ -83,18 +83,17 @@ static void get_buf(struct cursor *c, struct buf *out)
 static void get_files(struct cursor *c, struct case_result *r, int64_t n)
 {
     int64_t i;
-    size_t len;
 
     if (n < 0 || (uint64_t)n > c->left) c->bad = true;
     if (c->bad || n == 0) return;
     r->file = calloc((size_t)n, sizeof *r->file);
     if (r->file == NULL) c->bad = true;
     for (i = 0; i < n && !c->bad; i++) {
-        const char *name;
+        struct buf name = BUF_INIT;
         r->file[i].kind = (enum run_file_kind)get_number(c);
-        name = get_text(c, &len);
-        r->file[i].name = strndup(name, len);
-        if (r->file[i].name == NULL) c->bad = true;
+        get_buf(c, &name);
+        r->file[i].name = name.data;    /* its NUL is there */
+        if (name.len == 0) c->bad = true;
         get_buf(c, &r->file[i].text);
         r->n_file++;
     }

@@ -6,6 +6,7 @@ $ peakproof doctor
 > dry      ok  full-size cases anywhere; peaks are simulated
 >* cpu      *
 >* cuda     *
+>...
 
 $ peakproof doctor --json >a; head -n 4 a
 > {
