@@ -127,8 +127,8 @@ static void put_title(const struct view *v, struct buf *b,
     buf_printf(b, "set title \"Admitted estimate (raw x 1.10) against the "
                "peak, cold wave%s", balanced ? ", balanced routing" : "");
     if (n < v->n_case)
-        buf_printf(b, ": %d %scases of %lld", n, published ? "published " : "",
-                   (long long)v->n_case);
+        buf_printf(b, ": %d of %lld cases%s", n, (long long)v->n_case,
+                   published ? ", the published" : "");
     buf_puts(b, "\"\n");
 }
 
