@@ -65,7 +65,8 @@ $(BUILD)/bench-device: tests/device/bench_device.cu $(CUDA_OBJS) \
 	$(Q)$(NVCC) $(NVCC_FLAGS) -cudart static -o $@ $^ $(CUDA_LINK)
 
 # What tests/device/run.sh runs beside the program: the tests of the emulated
-# threads against the real module (tests/device/native.cu).
+# threads against the real module (tests/device/native.cu). The runtime is the
+# shared one: its own malloc must not be wrapped.
 .PHONY: device-tests
 NATIVE := $(patsubst %,$(BUILD)/device/test_cuda_%,attention delta moe plain)
 device-tests: $(BUILD)/bench-device $(NATIVE)
@@ -73,9 +74,10 @@ $(BUILD)/device/%: $(BUILD)/tests/cuda/%.o $(BUILD)/nvcc/native.o $(MODULE) \
                    $(BUILD)/libstep.a $(BUILD)/libdev.a $(BUILD)/libbase.a
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(NVCC) -cudart static -o $@ $^ -Xlinker --wrap=malloc \
+	$(Q)$(NVCC) -cudart shared -o $@ $^ -Xlinker --wrap=malloc \
 	    -Xlinker --wrap=calloc -Xlinker --wrap=realloc -Xlinker --wrap=free \
-	    -Xlinker -rpath='$$ORIGIN/..' $(LIBS) -lcmocka
+	    -Xlinker -rpath='$$ORIGIN/..' $(LIBS) -lcmocka \
+	    $(foreach d,$(CUDA_LIBDIRS),-Xlinker -rpath=$(abspath $(d)))
 $(BUILD)/nvcc/native.o: tests/device/native.cu $(BUILD)/cuda.flags
 	@mkdir -p $(@D)
 	$(call say,NVCC,$<)
