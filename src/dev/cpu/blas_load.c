@@ -25,6 +25,7 @@ static void find(void *lib, const char *name, void *function, size_t size)
 
 static void load(void)
 {
+    void (*set_threads)(int) = NULL;
     void *lib;
 
     setenv("OPENBLAS_NUM_THREADS", "1", 1);     /* read while it is loaded */
@@ -35,6 +36,9 @@ static void load(void)
     }
     find(lib, "cblas_sgemm", &functions.sgemm, sizeof functions.sgemm);
     find(lib, "cblas_dgemm", &functions.dgemm, sizeof functions.dgemm);
+    find(lib, "openblas_set_num_threads", &set_threads, sizeof set_threads);
+    /* a program may have had the library before the variable was set */
+    if (set_threads != NULL) set_threads(1);
 }
 
 int cpu_blas_load(struct err *e)
