@@ -499,7 +499,8 @@ static void every_call_fails_once(void **state)
     clock_gettime(CLOCK_MONOTONIC, &to);
     assert_true(n > 30);
     assert_true(failed > 30);
-    assert_true(to.tv_sec - from.tv_sec < LONG_MS / 1000);
+    /* failures end at once; were they found at deadlines, it would take n */
+    assert_true(to.tv_sec - from.tv_sec < 6 * LONG_MS / 1000);
 }
 
 int main(void)
