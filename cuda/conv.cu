@@ -31,11 +31,6 @@ static __device__ float before_silu(const cu_view &x, const cu_view &w,
     return sum;
 }
 
-static __device__ __forceinline__ float sigmoid(float x)
-{
-    return 1.0f / (1.0f + expf(-x));
-}
-
 static __global__ void conv(cu_view y, cu_view x, cu_view w, cu_view halo,
                             const dev_piece *piece)
 {
@@ -47,7 +42,7 @@ static __global__ void conv(cu_view y, cu_view x, cu_view w, cu_view halo,
         CU_CELL(r, c, i, y.cols);
         float v = before_silu(x, w, halo, p, r, c, w.cols);
 
-        cu_put(y, p.row + r, c, v * sigmoid(v));
+        cu_put(y, p.row + r, c, v * cu_sigmoid(v));
     }
 }
 
@@ -57,7 +52,7 @@ static __device__ float slope_at(const cu_view &dy, const cu_view &x,
                                  const dev_piece &p, int64_t i, int64_t c)
 {
     if (i < 0 || i >= p.len) return 0.0f;
-    float v = before_silu(x, w, halo, p, i, c, w.cols), s = sigmoid(v);
+    float v = before_silu(x, w, halo, p, i, c, w.cols), s = cu_sigmoid(v);
 
     return cu_get(dy, p.row + i, c) * s * (1.0f + v * (1.0f - s));
 }
@@ -110,13 +105,6 @@ static __global__ void halo_bwd(cu_view dhalo, cu_view dy, cu_view x,
 
 /* ---- launches ----------------------------------------------------------- */
 
-#define VIEW(name, rows_, cols_)                                         \
-    cu_view name;                                                        \
-    do {                                                                 \
-        int rc_ = cu_view_of(&a->name, rows_, cols_, #name, &name, e);   \
-        if (rc_ != ERR_OK) return rc_;                                   \
-    } while (0)
-
 static int halo_view(const struct mat *m, int64_t cols, const char *name,
                      cu_view *out, struct err *e)
 {
@@ -158,9 +146,9 @@ int cu_conv(struct dev *d, const struct k_conv *a, struct err *e)
     const dev_piece *piece;
     int64_t longest;
     cu_view halo;
-    VIEW(y, -1, -1);
-    VIEW(x, y.rows, y.cols);
-    VIEW(w, y.cols, -1);
+    CU_VIEW(y, -1, -1);
+    CU_VIEW(x, y.rows, y.cols);
+    CU_VIEW(w, y.cols, -1);
     int rc = halo_view(&a->halo, y.cols, "halo", &halo, e);
     if (rc == ERR_OK && w.cols > MAX_KERNEL)
         rc = err_set(e, ERR_RUN, "cuda: convolutions are up to %d wide",
@@ -185,10 +173,10 @@ int cu_conv_bwd(struct dev *d, const struct k_conv_bwd *a, struct err *e)
     int64_t longest;
     int n = static_cast<int>(a->n_piece);
     cu_view halo, dhalo;
-    VIEW(dx, -1, -1);
-    VIEW(dy, dx.rows, dx.cols);
-    VIEW(x, dx.rows, dx.cols);
-    VIEW(w, dx.cols, -1);
+    CU_VIEW(dx, -1, -1);
+    CU_VIEW(dy, dx.rows, dx.cols);
+    CU_VIEW(x, dx.rows, dx.cols);
+    CU_VIEW(w, dx.cols, -1);
     int rc = halo_view(&a->halo, dx.cols, "halo", &halo, e);
     if (rc == ERR_OK) rc = halo_view(&a->dhalo, dx.cols, "dhalo", &dhalo, e);
     if (rc != ERR_OK || n == 0) return rc;
@@ -229,8 +217,8 @@ int cu_repeat_heads(struct dev *d, const struct k_repeat_heads *a,
 {
     int rep = static_cast<int>(a->rep);
     int head_dim = static_cast<int>(a->head_dim);
-    VIEW(x, -1, -1);
-    VIEW(y, x.rows, int64_t{x.cols} * rep);
+    CU_VIEW(x, -1, -1);
+    CU_VIEW(y, x.rows, int64_t{x.cols} * rep);
 
     if (x.rows == 0 || x.cols == 0) return ERR_OK;
     LAUNCH(repeat_heads, cu_blocks(int64_t{y.rows} * y.cols, THREADS),
@@ -259,8 +247,8 @@ int cu_sum_heads(struct dev *d, const struct k_sum_heads *a, struct err *e)
 {
     int rep = static_cast<int>(a->rep);
     int head_dim = static_cast<int>(a->head_dim);
-    VIEW(x, -1, -1);
-    VIEW(y, x.rows, int64_t{x.cols} * rep);
+    CU_VIEW(x, -1, -1);
+    CU_VIEW(y, x.rows, int64_t{x.cols} * rep);
 
     if (x.rows == 0 || x.cols == 0) return ERR_OK;
     LAUNCH(sum_heads, cu_blocks(int64_t{x.rows} * x.cols, THREADS), THREADS,

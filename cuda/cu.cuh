@@ -114,6 +114,20 @@ struct cu_view {
 int cu_view_of(const struct mat *m, int64_t rows, int64_t cols,
                const char *name, cu_view *out, struct err *e);
 
+/* The view a->name of a kernel's arguments as a variable of that name; leaves
+** the function, which has a and e, on a misfit. */
+#define CU_VIEW(name, rows_, cols_)                                      \
+    cu_view name;                                                        \
+    do {                                                                 \
+        int rc_ = cu_view_of(&a->name, rows_, cols_, #name, &name, e);   \
+        if (rc_ != ERR_OK) return rc_;                                   \
+    } while (0)
+
+static __device__ __forceinline__ float cu_sigmoid(float x)
+{
+    return 1.0f / (1.0f + expf(-x));
+}
+
 static __device__ __forceinline__ float cu_get(const cu_view &v, int64_t r,
                                                int64_t c)
 {

@@ -17,13 +17,6 @@ constexpr int WARPS = 8;
                  static_cast<int>(threadIdx.x) / 32;                        \
          r < (rows); r += static_cast<int>(gridDim.x) * WARPS)
 
-/* One view of rows x cols per name; leaves the function on a misfit. */
-#define VIEW(name, rows_, cols_)                                         \
-    cu_view name;                                                        \
-    do {                                                                 \
-        int rc_ = cu_view_of(&a->name, rows_, cols_, #name, &name, e);   \
-        if (rc_ != ERR_OK) return rc_;                                   \
-    } while (0)
 #define RUN_EACH(kernel, rows, cols, ...)                                 \
     do {                                                                  \
         int64_t n_ = int64_t{rows} * (cols);                              \
@@ -42,12 +35,7 @@ constexpr int WARPS = 8;
         return ERR_OK;                                                    \
     } while (0)
 
-static __device__ __forceinline__ float sigmoid(float x)
-{
-    return 1.0f / (1.0f + expf(-x));
-}
-
-/* d silu(x) / dx where s = sigmoid(x). */
+/* d silu(x) / dx where s = cu_sigmoid(x). */
 static __device__ __forceinline__ float silu_slope(float x, float s)
 {
     return s * (1.0f + x * (1.0f - s));
@@ -59,16 +47,16 @@ static __global__ void sigmoid_gate(cu_view out, cu_view o, cu_view gate)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
         CU_CELL(r, c, i, out.cols);
-        cu_put(out, r, c, cu_get(o, r, c) * sigmoid(cu_get(gate, r, c)));
+        cu_put(out, r, c, cu_get(o, r, c) * cu_sigmoid(cu_get(gate, r, c)));
     }
 }
 
 int cu_sigmoid_gate(struct dev *d, const struct k_sigmoid_gate *a,
                     struct err *e)
 {
-    VIEW(out, -1, -1);
-    VIEW(o, out.rows, out.cols);
-    VIEW(gate, out.rows, out.cols);
+    CU_VIEW(out, -1, -1);
+    CU_VIEW(o, out.rows, out.cols);
+    CU_VIEW(gate, out.rows, out.cols);
     RUN_EACH(sigmoid_gate, out.rows, out.cols, out, o, gate);
 }
 
@@ -77,7 +65,7 @@ static __global__ void sigmoid_gate_bwd(cu_view d_o, cu_view dgate,
 {
     EACH(i, int64_t{o.rows} * o.cols) {
         CU_CELL(r, c, i, o.cols);
-        float s = sigmoid(cu_get(gate, r, c)), g = cu_get(dout, r, c);
+        float s = cu_sigmoid(cu_get(gate, r, c)), g = cu_get(dout, r, c);
 
         cu_put(dgate, r, c, g * cu_get(o, r, c) * s * (1.0f - s));
         cu_put(d_o, r, c, g * s);
@@ -87,11 +75,11 @@ static __global__ void sigmoid_gate_bwd(cu_view d_o, cu_view dgate,
 int cu_sigmoid_gate_bwd(struct dev *d, const struct k_sigmoid_gate_bwd *a,
                         struct err *e)
 {
-    VIEW(o, -1, -1);
-    VIEW(d_o, o.rows, o.cols);
-    VIEW(dgate, o.rows, o.cols);
-    VIEW(dout, o.rows, o.cols);
-    VIEW(gate, o.rows, o.cols);
+    CU_VIEW(o, -1, -1);
+    CU_VIEW(d_o, o.rows, o.cols);
+    CU_VIEW(dgate, o.rows, o.cols);
+    CU_VIEW(dout, o.rows, o.cols);
+    CU_VIEW(gate, o.rows, o.cols);
     RUN_EACH(sigmoid_gate_bwd, o.rows, o.cols, d_o, dgate, dout, o, gate);
 }
 
@@ -100,7 +88,7 @@ static __global__ void silu_gate(cu_view out, cu_view x, cu_view z)
     EACH(i, int64_t{out.rows} * out.cols) {
         CU_CELL(r, c, i, out.cols);
         float v = cu_get(z, r, c);
-        cu_put(out, r, c, cu_get(x, r, c) * v * sigmoid(v));
+        cu_put(out, r, c, cu_get(x, r, c) * v * cu_sigmoid(v));
     }
 }
 
@@ -109,9 +97,9 @@ int cu_silu_gate(struct dev *d, const struct k_silu_gate *k, struct err *e)
     const struct { struct mat out, x, z; } views = {k->out, k->a, k->z};
     const auto *a = &views;
 
-    VIEW(out, -1, -1);
-    VIEW(x, out.rows, out.cols);
-    VIEW(z, out.rows, out.cols);
+    CU_VIEW(out, -1, -1);
+    CU_VIEW(x, out.rows, out.cols);
+    CU_VIEW(z, out.rows, out.cols);
     RUN_EACH(silu_gate, out.rows, out.cols, out, x, z);
 }
 
@@ -120,7 +108,7 @@ static __global__ void silu_gate_bwd(cu_view dx, cu_view dz, cu_view dout,
 {
     EACH(i, int64_t{x.rows} * x.cols) {
         CU_CELL(r, c, i, x.cols);
-        float v = cu_get(z, r, c), s = sigmoid(v), g = cu_get(dout, r, c);
+        float v = cu_get(z, r, c), s = cu_sigmoid(v), g = cu_get(dout, r, c);
 
         cu_put(dz, r, c, g * cu_get(x, r, c) * silu_slope(v, s));
         cu_put(dx, r, c, g * v * s);
@@ -134,11 +122,11 @@ int cu_silu_gate_bwd(struct dev *d, const struct k_silu_gate_bwd *k,
         k->da, k->dz, k->dout, k->a, k->z};
     const auto *a = &views;
 
-    VIEW(x, -1, -1);
-    VIEW(dx, x.rows, x.cols);
-    VIEW(dz, x.rows, x.cols);
-    VIEW(dout, x.rows, x.cols);
-    VIEW(z, x.rows, x.cols);
+    CU_VIEW(x, -1, -1);
+    CU_VIEW(dx, x.rows, x.cols);
+    CU_VIEW(dz, x.rows, x.cols);
+    CU_VIEW(dout, x.rows, x.cols);
+    CU_VIEW(z, x.rows, x.cols);
     RUN_EACH(silu_gate_bwd, x.rows, x.cols, dx, dz, dout, x, z);
 }
 
@@ -154,7 +142,7 @@ static __global__ void swiglu(cu_view out, cu_view gu, cu_view weight)
     EACH(i, int64_t{out.rows} * out.cols) {
         CU_CELL(r, c, i, out.cols);
         float g = cu_get(gu, r, c), u = cu_get(gu, r, out.cols + c);
-        cu_put(out, r, c, g * sigmoid(g) * u * weight_of(weight, r));
+        cu_put(out, r, c, g * cu_sigmoid(g) * u * weight_of(weight, r));
     }
 }
 
@@ -169,8 +157,8 @@ static int weight_view(const struct mat *m, int64_t rows, cu_view *out,
 int cu_swiglu(struct dev *d, const struct k_swiglu *a, struct err *e)
 {
     cu_view weight;
-    VIEW(out, -1, -1);
-    VIEW(gu, out.rows, 2 * int64_t{out.cols});
+    CU_VIEW(out, -1, -1);
+    CU_VIEW(gu, out.rows, 2 * int64_t{out.cols});
     int rc = weight_view(&a->weight, out.rows, &weight, e);
     if (rc != ERR_OK) return rc;
     RUN_EACH(swiglu, out.rows, out.cols, out, gu, weight);
@@ -187,7 +175,7 @@ static __global__ void swiglu_bwd(cu_view dgu, cu_view dweight, cu_view dout,
 
         for (int c = lane; c < ffn; c += 32) {
             float g = cu_get(gu, r, c), u = cu_get(gu, r, ffn + c);
-            float s = sigmoid(g), go = cu_get(dout, r, c), dh = w * go;
+            float s = cu_sigmoid(g), go = cu_get(dout, r, c), dh = w * go;
 
             sum += go * g * s * u;
             cu_put(dgu, r, c, dh * u * silu_slope(g, s));
@@ -201,9 +189,9 @@ static __global__ void swiglu_bwd(cu_view dgu, cu_view dweight, cu_view dout,
 int cu_swiglu_bwd(struct dev *d, const struct k_swiglu_bwd *a, struct err *e)
 {
     cu_view weight, dweight;
-    VIEW(dout, -1, -1);
-    VIEW(gu, dout.rows, 2 * int64_t{dout.cols});
-    VIEW(dgu, dout.rows, 2 * int64_t{dout.cols});
+    CU_VIEW(dout, -1, -1);
+    CU_VIEW(gu, dout.rows, 2 * int64_t{dout.cols});
+    CU_VIEW(dgu, dout.rows, 2 * int64_t{dout.cols});
     int rc = weight_view(&a->weight, dout.rows, &weight, e);
     if (rc == ERR_OK) rc = weight_view(&a->dweight, dout.rows, &dweight, e);
     if (rc != ERR_OK) return rc;
@@ -216,15 +204,15 @@ static __global__ void row_gate(cu_view out, cu_view x, cu_view logit)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
         CU_CELL(r, c, i, out.cols);
-        cu_put(out, r, c, sigmoid(cu_get(logit, r, 0)) * cu_get(x, r, c));
+        cu_put(out, r, c, cu_sigmoid(cu_get(logit, r, 0)) * cu_get(x, r, c));
     }
 }
 
 int cu_row_gate(struct dev *d, const struct k_row_gate *a, struct err *e)
 {
-    VIEW(out, -1, -1);
-    VIEW(x, out.rows, out.cols);
-    VIEW(logit, out.rows, 1);
+    CU_VIEW(out, -1, -1);
+    CU_VIEW(x, out.rows, out.cols);
+    CU_VIEW(logit, out.rows, 1);
     RUN_EACH(row_gate, out.rows, out.cols, out, x, logit);
 }
 
@@ -232,7 +220,7 @@ static __global__ void row_gate_bwd(cu_view dx, cu_view dlogit, cu_view dout,
                                     cu_view x, cu_view logit)
 {
     EACH_ROW(r, x.rows) {
-        float s = sigmoid(cu_get(logit, r, 0)), sum = 0;
+        float s = cu_sigmoid(cu_get(logit, r, 0)), sum = 0;
 
         for (int c = lane; c < x.cols; c += 32) {
             float g = cu_get(dout, r, c);
@@ -247,11 +235,11 @@ static __global__ void row_gate_bwd(cu_view dx, cu_view dlogit, cu_view dout,
 int cu_row_gate_bwd(struct dev *d, const struct k_row_gate_bwd *a,
                     struct err *e)
 {
-    VIEW(x, -1, -1);
-    VIEW(dx, x.rows, x.cols);
-    VIEW(dout, x.rows, x.cols);
-    VIEW(logit, x.rows, 1);
-    VIEW(dlogit, x.rows, 1);
+    CU_VIEW(x, -1, -1);
+    CU_VIEW(dx, x.rows, x.cols);
+    CU_VIEW(dout, x.rows, x.cols);
+    CU_VIEW(logit, x.rows, 1);
+    CU_VIEW(dlogit, x.rows, 1);
     RUN_ROWS(row_gate_bwd, x.rows, dx, dlogit, dout, x, logit);
 }
 
@@ -270,7 +258,7 @@ static __global__ void gdn_gates(cu_view g, cu_view beta, cu_view x,
         float t = cu_get(x, r, h) + cu_get(dt_bias, 0, h);
 
         cu_put(g, r, h, -expf(cu_get(a_log, 0, h)) * softplus(t));
-        cu_put(beta, r, h, sigmoid(cu_get(b, r, h)));
+        cu_put(beta, r, h, cu_sigmoid(cu_get(b, r, h)));
     }
 }
 
@@ -280,12 +268,12 @@ int cu_gdn_gates(struct dev *d, const struct k_gdn_gates *k, struct err *e)
         k->g, k->beta, k->a, k->b, k->a_log, k->dt_bias};
     const auto *a = &views;
 
-    VIEW(g, -1, -1);
-    VIEW(beta, g.rows, g.cols);
-    VIEW(x, g.rows, g.cols);
-    VIEW(b, g.rows, g.cols);
-    VIEW(a_log, 1, g.cols);
-    VIEW(dt_bias, 1, g.cols);
+    CU_VIEW(g, -1, -1);
+    CU_VIEW(beta, g.rows, g.cols);
+    CU_VIEW(x, g.rows, g.cols);
+    CU_VIEW(b, g.rows, g.cols);
+    CU_VIEW(a_log, 1, g.cols);
+    CU_VIEW(dt_bias, 1, g.cols);
     RUN_EACH(gdn_gates, g.rows, g.cols, g, beta, x, b, a_log, dt_bias);
 }
 
@@ -299,7 +287,7 @@ static __global__ void gdn_gates_bwd(cu_view dx, cu_view db, cu_view dg,
         float s = cu_get(beta, r, h);
 
         cu_put(dx, r, h, -cu_get(dg, r, h) * expf(cu_get(a_log, 0, h)) *
-                         sigmoid(t));
+                         cu_sigmoid(t));
         cu_put(db, r, h, cu_get(dbeta, r, h) * s * (1.0f - s));
     }
 }
@@ -312,14 +300,14 @@ int cu_gdn_gates_bwd(struct dev *d, const struct k_gdn_gates_bwd *k,
                  k->dt_bias};
     const auto *a = &views;
 
-    VIEW(dx, -1, -1);
-    VIEW(db, dx.rows, dx.cols);
-    VIEW(dg, dx.rows, dx.cols);
-    VIEW(dbeta, dx.rows, dx.cols);
-    VIEW(x, dx.rows, dx.cols);
-    VIEW(beta, dx.rows, dx.cols);
-    VIEW(a_log, 1, dx.cols);
-    VIEW(dt_bias, 1, dx.cols);
+    CU_VIEW(dx, -1, -1);
+    CU_VIEW(db, dx.rows, dx.cols);
+    CU_VIEW(dg, dx.rows, dx.cols);
+    CU_VIEW(dbeta, dx.rows, dx.cols);
+    CU_VIEW(x, dx.rows, dx.cols);
+    CU_VIEW(beta, dx.rows, dx.cols);
+    CU_VIEW(a_log, 1, dx.cols);
+    CU_VIEW(dt_bias, 1, dx.cols);
     RUN_EACH(gdn_gates_bwd, dx.rows, dx.cols, dx, db, dg, dbeta, x, beta,
              a_log, dt_bias);
 }

@@ -6,13 +6,6 @@
 
 constexpr int WARPS = 8;
 
-#define VIEW(name, rows_, cols_)                                         \
-    cu_view name;                                                        \
-    do {                                                                 \
-        int rc_ = cu_view_of(&a->name, rows_, cols_, #name, &name, e);   \
-        if (rc_ != ERR_OK) return rc_;                                   \
-    } while (0)
-
 static int view_or_none(const struct mat *m, int64_t rows, int64_t cols,
                         const char *name, cu_view *out, struct err *e)
 {
@@ -77,10 +70,10 @@ int cu_merge(struct dev *d, const struct k_merge *a, struct err *e)
     int heads = static_cast<int>(a->heads), rc;
     const int64_t *row = a->row;
     cu_view tape_o, tape_lse;
-    VIEW(o, -1, -1);
-    VIEW(lse, o.rows, heads);
-    VIEW(o_acc, -1, o.cols);
-    VIEW(lse_acc, o_acc.rows, heads);
+    CU_VIEW(o, -1, -1);
+    CU_VIEW(lse, o.rows, heads);
+    CU_VIEW(o_acc, -1, o.cols);
+    CU_VIEW(lse_acc, o_acc.rows, heads);
     rc = view_or_none(&a->tape_o, o.rows, o.cols, "tape_o", &tape_o, e);
     if (rc == ERR_OK)
         rc = view_or_none(&a->tape_lse, o.rows, heads, "tape_lse", &tape_lse,
@@ -139,12 +132,12 @@ int cu_merge_bwd(struct dev *d, const struct k_merge_bwd *a, struct err *e)
     int heads = static_cast<int>(a->heads), rc;
     const int64_t *row = a->row;
     cu_view tape_o, tape_lse;
-    VIEW(o, -1, -1);
-    VIEW(lse, o.rows, heads);
-    VIEW(d_acc, -1, o.cols);
-    VIEW(dlse_acc, d_acc.rows, heads);
-    VIEW(d_o, o.rows, o.cols);
-    VIEW(dlse, o.rows, heads);
+    CU_VIEW(o, -1, -1);
+    CU_VIEW(lse, o.rows, heads);
+    CU_VIEW(d_acc, -1, o.cols);
+    CU_VIEW(dlse_acc, d_acc.rows, heads);
+    CU_VIEW(d_o, o.rows, o.cols);
+    CU_VIEW(dlse, o.rows, heads);
     rc = view_or_none(&a->tape_o, o.rows, o.cols, "tape_o", &tape_o, e);
     if (rc == ERR_OK)
         rc = view_or_none(&a->tape_lse, o.rows, heads, "tape_lse", &tape_lse,

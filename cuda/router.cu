@@ -7,13 +7,6 @@
 constexpr int WARPS = 4;
 constexpr int THREADS = 128;
 
-#define VIEW(name, rows_, cols_)                                         \
-    cu_view name;                                                        \
-    do {                                                                 \
-        int rc_ = cu_view_of(&a->name, rows_, cols_, #name, &name, e);   \
-        if (rc_ != ERR_OK) return rc_;                                   \
-    } while (0)
-
 #define EACH_ROW(r, rows)                                                   \
     int lane = static_cast<int>(threadIdx.x) % 32;                          \
     for (int r = static_cast<int>(blockIdx.x) * WARPS +                     \
@@ -127,9 +120,9 @@ int cu_router(struct dev *d, const struct k_router *a, struct err *e)
     const int64_t *forced = a->forced;
     bool norm = a->norm;
     ints idx;
-    VIEW(logits, -1, -1);
-    VIEW(scores, logits.rows, logits.cols);
-    VIEW(weight, logits.rows, -1);
+    CU_VIEW(logits, -1, -1);
+    CU_VIEW(scores, logits.rows, logits.cols);
+    CU_VIEW(weight, logits.rows, -1);
     int rc = int_view(&a->idx, logits.rows, weight.cols, &idx, e);
     if (rc == ERR_OK && (a->map.t != DT_U8 || a->map.rows != logits.rows ||
                          a->map.cols != logits.cols))
@@ -177,10 +170,10 @@ int cu_router_bwd(struct dev *d, const struct k_router_bwd *a, struct err *e)
 {
     bool norm = a->norm;
     ints idx;
-    VIEW(dlogits, -1, -1);
-    VIEW(scores, dlogits.rows, dlogits.cols);
-    VIEW(weight, dlogits.rows, -1);
-    VIEW(dweight, dlogits.rows, weight.cols);
+    CU_VIEW(dlogits, -1, -1);
+    CU_VIEW(scores, dlogits.rows, dlogits.cols);
+    CU_VIEW(weight, dlogits.rows, -1);
+    CU_VIEW(dweight, dlogits.rows, weight.cols);
     int rc = int_view(&a->idx, dlogits.rows, weight.cols, &idx, e);
     if (rc != ERR_OK || dlogits.rows == 0) return rc;
     LAUNCH(route_bwd, cu_blocks(dlogits.rows, WARPS), 32 * WARPS, 0,
@@ -320,8 +313,8 @@ static int sort_on_device(struct cu *c, const struct k_route_sort *a,
 int cu_route_sort(struct dev *d, const struct k_route_sort *a, struct err *e)
 {
     ints idx;
-    VIEW(weight, -1, -1);
-    VIEW(pair_weight, int64_t{weight.rows} * weight.cols, 1);
+    CU_VIEW(weight, -1, -1);
+    CU_VIEW(pair_weight, int64_t{weight.rows} * weight.cols, 1);
     int rc = int_view(&a->idx, weight.rows, weight.cols, &idx, e);
     if (rc != ERR_OK) return rc;
     if (pair_weight.rows == 0) {
@@ -346,8 +339,8 @@ int cu_route_unsort(struct dev *d, const struct k_route_unsort *a,
                     struct err *e)
 {
     const int32_t *slot = a->slot;
-    VIEW(dweight, -1, -1);
-    VIEW(dpair, int64_t{dweight.rows} * dweight.cols, 1);
+    CU_VIEW(dweight, -1, -1);
+    CU_VIEW(dpair, int64_t{dweight.rows} * dweight.cols, 1);
 
     if (dpair.rows == 0) return ERR_OK;
     LAUNCH(unsort, cu_blocks(dpair.rows, THREADS), THREADS, 0,

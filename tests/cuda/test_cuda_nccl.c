@@ -476,11 +476,9 @@ static int act_all(struct world *w, struct comm *c, struct dev *d,
 ** the long deadline would show, and what was moved is right. */
 static void every_call_fails_once(void **state)
 {
-    struct timespec from, to;
     long n, calls, failed = 0;
 
     (void)state;
-    clock_gettime(CLOCK_MONOTONIC, &from);
     for (n = 1, calls = 1; n - 1 <= calls && n < 400; n++) {
         struct world w = {.size = 2, .act = act_all, .absent = -1};
 
@@ -491,16 +489,16 @@ static void every_call_fails_once(void **state)
             assert_int_not_equal(w.rc[r], ERR_WRONG);
             assert_int_not_equal(w.rc[r], ERR_DEVICE);
             failed += w.rc[r] != ERR_OK;
+            /* failures end at once: none was found at the deadline */
+            if (w.rc[r] != ERR_OK && strstr(w.e[r].text, " ms ") != NULL)
+                fail_msg("call %ld, rank %d: '%s'", n, r, w.e[r].text);
             if (w.rc[r] != ERR_OK && strstr(w.e[r].text, "(cuda/nccl") == NULL)
                 fail_msg("call %ld, rank %d: '%s' names no place", n, r,
                          w.e[r].text);
         }
     }
-    clock_gettime(CLOCK_MONOTONIC, &to);
     assert_true(n > 30);
     assert_true(failed > 30);
-    /* failures end at once; were they found at deadlines, it would take n */
-    assert_true(to.tv_sec - from.tv_sec < 6 * LONG_MS / 1000);
 }
 
 int main(void)
