@@ -147,7 +147,7 @@ endif
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/peakproof
 	install $(PROG) $(DESTDIR)$(PREFIX)/bin/peakproof
-	cp -R lua/. published $(DESTDIR)$(PREFIX)/share/peakproof
+	cp -R lua/. reports/published $(DESTDIR)$(PREFIX)/share/peakproof
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-san $(BUILD)-tsan $(BUILD)-fuzz out

@@ -15,7 +15,7 @@ static int find_published(struct buf *out, struct err *e)
 
     for (i = 0; rc == ERR_OK && i < 2; i++) {
         out->len = 0;
-        buf_printf(out, i ? "%s/../published" : "%s/published", data);
+        buf_printf(out, i ? "%s/../reports/published" : "%s/published", data);
         if (out->failed) rc = err_nomem(e);
         else if (access(out->data, R_OK) == 0) break;
     }

@@ -125,7 +125,7 @@ static void put_accuracy(struct view *v)
              "and the others) of one folder, `DIR`%s:", v->published_here
              ? ": `out/report` for the report that `make report` copies to "
                "`reports`; the published ones come from "
-               "`published/figures.csv`. It is made by" : "");
+               "`reports/published/figures.csv`. It is made by" : "");
     doc_code(v->d, v->published_here ? "make report"
                                      : "peakproof report DIR");
     if (!v->set->finished)

@@ -211,8 +211,8 @@ static void put_summary(struct view *v, const struct record_found *c)
 
 static const char recommended[] =
     " Recommended is what an independent operator-by-operator study of the "
-    "traced wave holds (`published/inventory.csv`); it was guidance, not a "
-    "quota.";
+    "traced wave holds (`reports/published/inventory.csv`); it was "
+    "guidance, not a quota.";
 
 void sec_inventory(struct view *v)
 {
