@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "bench/command.h"
-#include "mem/replay.h"
+#include "snapshot/replay.h"
 
 #define SNAPSHOT_LIMIT ((size_t)4 << 30)
 

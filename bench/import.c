@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "mem/replay.h"
+#include "snapshot/replay.h"
 
 #define DEVICE "import"
 #define SNAPSHOT_LIMIT ((size_t)4 << 30)

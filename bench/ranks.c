@@ -4,7 +4,7 @@
 
 #include "base/num.h"
 #include "bench/group.h"
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 
 static enum dtype dtype_of(const char *name)
 {

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/num.h"
 #include "bench/ranks.h"
-#include "dev/random.h"
+#include "base/random.h"
 
 #define MAX_FILE ((size_t)1 << 31)
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "bench/group.h"
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 
 /* The last layer of a kind, -1 when the model has none. */
 static int64_t last_layer(const struct model *m, enum layer_kind kind)

@@ -7,7 +7,7 @@
 #include "cu.cuh"
 
 extern "C" {
-#include "dev/random.h"
+#include "base/random.h"
 }
 
 constexpr int THREADS = 256;
@@ -163,7 +163,7 @@ int cu_scale(struct dev *d, const struct k_scale *k, struct err *e)
 
 /* ---- random numbers ----------------------------------------------------- */
 
-/* dev/random.h's functions, for the device. Products and sums are rounded
+/* base/random.h's functions, for the device. Products and sums are rounded
 ** one by one, so that the numbers are those of the host. */
 static __device__ uint64_t mix(uint64_t z)
 {

@@ -60,7 +60,7 @@ struct k_copy { struct mat dst, src; };
 struct k_add { struct mat out, a, b; };
 /* out = s * a; out may be a. */
 struct k_scale { struct mat out, a; double s; };
-/* The counter-based generator of dev/random.h: element [r, c] of x is
+/* The counter-based generator of base/random.h: element [r, c] of x is
 ** random_value(seed, stream, first + r * cols + c, scale, offset), the same
 ** number on every device, rounded once to x.t. first is where x begins in a
 ** tensor of which it is a part (the local experts). */

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "mem/category.h"
+#include "base/category.h"
 
 /* Where segments come from. get returns ERR_OOM when the device is full
 ** (the allocator then gives back cached segments and tries again); any other

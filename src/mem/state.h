@@ -1,5 +1,6 @@
 /*
-** state.h - what an allocator holds (internal to mem).
+** state.h - what an allocator holds (internal to mem and
+** snapshot).
 */
 #ifndef MEM_STATE_H
 #define MEM_STATE_H

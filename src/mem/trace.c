@@ -85,3 +85,11 @@ const struct mem_segment_event *mem_segment_trace(const struct mem *m,
     *n = m->n_segment_trace;
     return m->segment_trace;
 }
+
+const char *mem_phase_name(enum mem_phase p)
+{
+    static const char *const name[PHASE_COUNT] = {
+        "none", "forward", "head", "recompute", "backward", "optimizer"
+    };
+    return name[p];
+}

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "mem/category.h"
+#include "base/category.h"
 #include "model/model.h"
 #include "plan/plan.h"
 

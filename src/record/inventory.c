@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/keyset.h"
+#include "base/keyset.h"
 #include "record/record.h"
 
 /* One allocation of the layer. */

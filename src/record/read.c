@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "record/keyset.h"
+#include "base/keyset.h"
 #include "record/parse.h"
 
 static int load_table(struct record_set *s, enum record_file f,

@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "record/keyset.h"
+#include "base/keyset.h"
 #include "record/record.h"
 
 /* The committed cases: key text (without a comma at its end) to status. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "record/keyset.h"
+#include "base/keyset.h"
 #include "record/read.h"
 #include "report/doc.h"
 #include "report/render.h"

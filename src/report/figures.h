@@ -10,7 +10,7 @@
 
 #include "base/csv.h"
 #include "base/err.h"
-#include "record/keyset.h"
+#include "base/keyset.h"
 
 struct figures {
     struct csv_table *table;        /* figures.csv */

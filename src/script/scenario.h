@@ -19,7 +19,7 @@
 #include "batch/batch.h"
 #include "plan/plan.h"
 #include "price/price.h"
-#include "step/routing.h"
+#include "batch/routing.h"
 
 enum batch_kind { BATCH_LAYOUT, BATCH_LENGTHS, BATCH_TREE, BATCH_CORPUS };
 

@@ -20,7 +20,7 @@
 #include "model/model.h"
 #include "model/param.h"
 #include "plan/plan.h"
-#include "step/routing.h"
+#include "batch/routing.h"
 
 /* What the rank is given to train on; computing devices only. */
 struct step_data {

@@ -1,13 +1,13 @@
 /*
 ** weights_fill.c - first contents of weights and adapters: numbers of the
-** counter-based generator by the convention of dev/random.h, so that every
+** counter-based generator by the convention of base/random.h, so that every
 ** device, rank and layout starts from the same model.
 */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "dev/random.h"
+#include "base/random.h"
 #include "step/internal.h"
 
 struct spread { double scale, offset; };

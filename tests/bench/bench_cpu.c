@@ -14,7 +14,7 @@
 #include <time.h>
 
 #include "dev/dev.h"
-#include "dev/random.h"
+#include "base/random.h"
 
 enum { ROWS = 2048, HIDDEN = 2048, RANK = 8 };
 

@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "mem/replay.h"
+#include "snapshot/replay.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

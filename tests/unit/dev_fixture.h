@@ -20,7 +20,7 @@
 #include <cmocka.h>
 
 #include "dev/dev.h"
-#include "dev/random.h"
+#include "base/random.h"
 
 struct fix {
     struct dev *d;

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "golden.h"
-#include "dev/random.h"
+#include "base/random.h"
 #include "step_world.h"
 
 #define MODEL "tests/golden/ops/model.bin"

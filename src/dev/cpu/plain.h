@@ -5,7 +5,7 @@
 #define DEV_CPU_PLAIN_H
 
 #include "dev/cpu/real.h"
-#include "dev/random.h"
+#include "base/random.h"
 
 static void fill_integers(const struct mat *x, int64_t r, double value)
 {

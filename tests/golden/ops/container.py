@@ -5,7 +5,7 @@ array u16 length of its name, the name, u8 type (0 f64, 1 i64), u8 dims,
 u64 for each dim, and the elements, row-major.
 
 Inputs are not stored: both sides compute them with the counter-based
-generator that src/dev/random.h defines.
+generator that src/base/random.h defines.
 """
 import math
 import struct

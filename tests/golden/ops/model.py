@@ -1,7 +1,7 @@
 """Golden values of one GDN layer, one attention layer and the four-layer
 model of tiny-model.json: outputs, losses and the gradient of every adapter.
 
-Weights follow the convention of src/dev/random.h with seed 7; adapters have
+Weights follow the convention of src/base/random.h with seed 7; adapters have
 rank 4 and alpha 32.
 """
 import json

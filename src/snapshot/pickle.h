@@ -9,8 +9,8 @@
 ** Strings point into the file's bytes. The reader trusts no length and
 ** bounds the memory it takes by a multiple of the file's.
 */
-#ifndef MEM_PICKLE_H
-#define MEM_PICKLE_H
+#ifndef SNAPSHOT_PICKLE_H
+#define SNAPSHOT_PICKLE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /*
-** addr_map.h - from addresses to indices (internal to mem): open addressing,
-** at most half full.
+** addr_map.h - from addresses to indices (internal to snapshot): open
+** addressing, at most half full.
 */
-#ifndef MEM_ADDR_MAP_H
-#define MEM_ADDR_MAP_H
+#ifndef SNAPSHOT_ADDR_MAP_H
+#define SNAPSHOT_ADDR_MAP_H
 
 #include <stdbool.h>
 #include <stddef.h>

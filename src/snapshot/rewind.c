@@ -8,12 +8,12 @@
 ** so a smaller gap behind a large block belongs to it. Behind a larger gap
 ** the size is assumed to be the rounded one.
 */
-#include "mem/rewind.h"
+#include "snapshot/rewind.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "mem/addr_map.h"
+#include "snapshot/addr_map.h"
 #include "mem/state.h"
 
 #define MIB (UINT64_C(1) << 20)

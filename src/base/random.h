@@ -25,8 +25,8 @@
 ** which are stored transposed ([experts, in, r]). An adapter's B is not zero
 ** here: with B = 0 the gradient of A would be zero and hide errors.
 */
-#ifndef DEV_RANDOM_H
-#define DEV_RANDOM_H
+#ifndef BASE_RANDOM_H
+#define BASE_RANDOM_H
 
 #include <stdint.h>
 

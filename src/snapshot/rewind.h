@@ -1,11 +1,11 @@
 /*
-** rewind.h - the state in which a recorded trace begins (internal to mem):
+** rewind.h - the state in which a recorded trace begins (internal to snapshot):
 ** that at its end, with the trace undone.
 */
-#ifndef MEM_REWIND_H
-#define MEM_REWIND_H
+#ifndef SNAPSHOT_REWIND_H
+#define SNAPSHOT_REWIND_H
 
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 
 /* Segments and blocks in use by ascending address, as in snapshot_device. */
 struct rewind {

@@ -1,5 +1,5 @@
 /* routing.c - see routing.h */
-#include "step/routing.h"
+#include "batch/routing.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #include "base/csv.h"
 #include "base/num.h"
-#include "dev/random.h"
+#include "base/random.h"
 
 #define MAX_EXPERTS 65536
 #define MAX_CELLS (INT64_C(1) << 24)    /* of a histogram */

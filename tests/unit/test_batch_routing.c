@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "step/routing.h"
+#include "batch/routing.h"
 
 static void receive(const struct routing *r, int64_t layer, int64_t experts,
                     int64_t ep, int64_t total, int64_t *out)

@@ -1,5 +1,5 @@
 /* addr_map.c - see addr_map.h */
-#include "mem/addr_map.h"
+#include "snapshot/addr_map.h"
 
 #include <stdlib.h>
 

@@ -6,12 +6,12 @@
 ** known, so a segment that the trace also got takes the recorded address;
 ** everything else is our own prediction and is compared with the record.
 */
-#ifndef MEM_REPLAY_H
-#define MEM_REPLAY_H
+#ifndef SNAPSHOT_REPLAY_H
+#define SNAPSHOT_REPLAY_H
 
 #include <jansson.h>
 
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 
 struct replay_bytes {
     uint64_t allocated;     /* blocks until their free is requested */

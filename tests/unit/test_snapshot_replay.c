@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "base/file.h"
-#include "mem/replay.h"
+#include "snapshot/replay.h"
 
 #define MIB (UINT64_C(1) << 20)
 

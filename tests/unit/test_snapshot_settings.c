@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 
 #define MIB (UINT64_C(1) << 20)
 

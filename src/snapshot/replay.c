@@ -1,11 +1,11 @@
 /* replay.c - see replay.h */
-#include "mem/replay.h"
+#include "snapshot/replay.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "mem/addr_map.h"
-#include "mem/rewind.h"
+#include "snapshot/addr_map.h"
+#include "snapshot/rewind.h"
 #include "mem/state.h"
 
 #define ADDRESS_MOST (UINT64_C(1) << 63)

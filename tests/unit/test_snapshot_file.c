@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "mem/replay.h"
+#include "snapshot/replay.h"
 
 /* ---- snapshots spelled as JSON ------------------------------------------ */
 

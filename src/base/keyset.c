@@ -1,5 +1,5 @@
 /* keyset.c - see keyset.h. Open addressing, at most half full. */
-#include "record/keyset.h"
+#include "base/keyset.h"
 
 #include <stdlib.h>
 #include <string.h>

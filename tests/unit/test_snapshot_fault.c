@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "mem/replay.h"
+#include "snapshot/replay.h"
 
 enum { BLOCKS = 3000 };
 

@@ -2,8 +2,8 @@
 ** snapshot.h - PyTorch memory snapshots: what torch.cuda.memory._snapshot()
 ** pickled (allocator.md part B), read and checked, and our own written.
 */
-#ifndef MEM_SNAPSHOT_H
-#define MEM_SNAPSHOT_H
+#ifndef SNAPSHOT_SNAPSHOT_H
+#define SNAPSHOT_SNAPSHOT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/buf.h"
-#include "mem/pickle.h"
+#include "snapshot/pickle.h"
 
 static struct arena arena = ARENA_INIT;
 

@@ -15,12 +15,12 @@
 ** same batch through the same frozen router.
 **
 ** The same numbers come out on every machine: random bits are those of
-** dev/random.h, and real arithmetic uses + - * / and sqrt alone, which IEEE
+** base/random.h, and real arithmetic uses + - * / and sqrt alone, which IEEE
 ** 754 defines to the last bit, each operation rounded to double by itself
 ** (routing.c says how); shares become rows in integers.
 */
-#ifndef STEP_ROUTING_H
-#define STEP_ROUTING_H
+#ifndef BATCH_ROUTING_H
+#define BATCH_ROUTING_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 ** pickle.c - see pickle.h. A table gives every opcode its function and the
 ** function's argument. They return false once the error is set.
 */
-#include "mem/pickle.h"
+#include "snapshot/pickle.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
-** config.c - settings as PYTORCH_CUDA_ALLOC_CONF spells them, see snapshot.h
+** settings.c - settings as PYTORCH_CUDA_ALLOC_CONF spells them, see snapshot.h
 ** (A.1 and A.10 of allocator.md).
 */
 #include <ctype.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 
 #define MIB (INT64_C(1) << 20)
 

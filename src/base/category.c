@@ -1,7 +1,5 @@
-/* category.c - names, see category.h and mem.h */
-#include "mem/category.h"
-
-#include "mem/mem.h"
+/* category.c - names, see category.h */
+#include "base/category.h"
 
 const char *category_name(enum category c)
 {
@@ -12,12 +10,4 @@ const char *category_name(enum category c)
         "workspace", "outputs", "hybridep", "rounding", "other"
     };
     return name[c];
-}
-
-const char *mem_phase_name(enum mem_phase p)
-{
-    static const char *const name[PHASE_COUNT] = {
-        "none", "forward", "head", "recompute", "backward", "optimizer"
-    };
-    return name[p];
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 #include "mem/state.h"
 
 /* Distinct frames: few dozen operators in some phases and layers. */

@@ -5,14 +5,14 @@
 ** far longer than the file. Every element costs the file's writer at least a
 ** byte when it is honest; more elements than bytes are refused.
 */
-#include "mem/snapshot.h"
+#include "snapshot/snapshot.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mem/pickle.h"
+#include "snapshot/pickle.h"
 
 enum { STREAMS_MOST = 1024, DEVICES_MOST = 1024 };
 

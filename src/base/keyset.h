@@ -1,9 +1,9 @@
 /*
-** keyset.h - a hash table from byte strings to numbers, for the keys of
-** cases. Internal to record and report.
+** keyset.h - a hash table from byte strings to numbers, say for
+** the keys of cases.
 */
-#ifndef RECORD_KEYSET_H
-#define RECORD_KEYSET_H
+#ifndef BASE_KEYSET_H
+#define BASE_KEYSET_H
 
 #include <stdbool.h>
 #include <stddef.h>

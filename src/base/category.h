@@ -2,8 +2,8 @@
 ** category.h - the one fixed list of names under which bytes are counted,
 ** so that an estimate and a peak can be subtracted term by term.
 */
-#ifndef MEM_CATEGORY_H
-#define MEM_CATEGORY_H
+#ifndef BASE_CATEGORY_H
+#define BASE_CATEGORY_H
 
 #include "base/err.h"
 
