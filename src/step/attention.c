@@ -6,6 +6,7 @@
 ** q, gate and k are copied out of it, v stays a view.
 */
 #include "step/executor.h"
+#include "step/mixers.h"
 
 #define QKV 3
 

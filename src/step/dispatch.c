@@ -8,7 +8,8 @@
 ** expert is made inside it.
 */
 #include "base/num.h"
-#include "step/internal.h"
+#include "step/rank_state.h"
+#include "step/rows.h"
 
 /* ---- buffers outside the allocator -------------------------------------- */
 

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 #include "step/executor.h"
+#include "step/rows.h"
 
 /* Flex attention takes whole blocks, and never fewer than two of them. */
 static int64_t padded(int64_t len, int64_t block)

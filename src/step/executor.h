@@ -18,7 +18,7 @@
 #ifndef STEP_EXECUTOR_H
 #define STEP_EXECUTOR_H
 
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 struct stage_record {
     struct tensor q_rows, q;    /* gathered; padded or contiguous */

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "step/executor.h"
+#include "step/rows.h"
 
 /* Gradients of the merged output and log-sum-exp, turned fold by fold into
 ** those of the accumulators before, and sums over stages of dq, dk, dv. */

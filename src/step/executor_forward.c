@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "step/executor.h"
+#include "step/rows.h"
 
 /* One pass over the stages. */
 struct pass {

@@ -7,7 +7,7 @@
 **
 ** A is [El, in, r], B [El, r, out]; e = max(8, r).
 */
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 struct grouped {
     enum weight w;

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "step/gdn_flow.h"
-#include "step/internal.h"
+#include "step/mixers.h"
 
 #define CHUNK 64
 

@@ -1,5 +1,6 @@
 /* gdn_flow.c - see gdn_flow.h */
 #include "step/gdn_flow.h"
+#include "step/rows.h"
 
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 #ifndef STEP_GDN_FLOW_H
 #define STEP_GDN_FLOW_H
 
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 struct gdn_level {
     struct dev_piece *piece;    /* of this rank; state rows as above */
@@ -35,6 +35,10 @@ struct gdn_flow {
     int64_t n_level;
     struct range *send;         /* of all levels, owned */
 };
+
+/* How many states a rank holds, and which crosses where (gdn_flow.c). */
+int gdn_flow_new(struct step *s);
+void gdn_flow_free(struct gdn_flow *f);
 
 /* table [n_state, width]: rows that level l needs arrive from other ranks. */
 void gdn_flow_fetch(struct step *s, int64_t l, struct mat table,

@@ -9,7 +9,7 @@
 ** freed before the first layer is recomputed.
 */
 #include "base/num.h"
-#include "step/internal.h"
+#include "step/layers.h"
 
 #define HEAD_CHUNK 512
 

@@ -4,7 +4,8 @@
 */
 #include <stdlib.h>
 
-#include "step/internal.h"
+#include "step/layers.h"
+#include "step/rows.h"
 
 /* Host copies of a rank's rows, on devices that compute. Targets and weights
 ** are moved to the front of their arrays for the labelled rows. */

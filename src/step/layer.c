@@ -2,7 +2,8 @@
 ** layer.c - one decoder layer: x1 = x + mixer(N1(x)), y = x1 + mlp(N2(x1)),
 ** on attention rows or GDN rows, converted at an island's edges.
 */
-#include "step/internal.h"
+#include "step/layers.h"
+#include "step/rows.h"
 
 /* The layout on which the current layer computes. */
 static enum layer_kind kind_of(const struct step *s)

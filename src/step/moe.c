@@ -3,7 +3,7 @@
 ** combine, forward and backward (model.md 2.4, 3.14, 3.15, 5); or the dense
 ** MLP of dense members.
 */
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 static void free_routed(struct step *s, struct mlp_saved *v)
 {

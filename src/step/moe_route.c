@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 int moe_route_new(struct step *s)
 {

@@ -1,5 +1,6 @@
 /* rows.c - exchanges of rows between ranks: see internal.h */
-#include "step/internal.h"
+#include "step/rank_state.h"
+#include "step/rows.h"
 
 void step_exchange(struct step *s, const char *what,
                    const struct comm_part *send,

@@ -2,7 +2,7 @@
 ** shared.c - the shared expert with its sigmoid gate, and the dense MLP of
 ** dense members: SwiGLU with adapters on gate, up and down.
 */
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 struct swiglu_sites {
     struct projection up[2];    /* gate | up */

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 #include "step/executor.h"
+#include "step/gdn_flow.h"
 
 /* No tensor may come near 2^64 bytes, nor all of a rank's together. */
 #define MAX_BYTES ((int64_t)1 << 55)

@@ -1,5 +1,5 @@
 /* tensor.c - tensors of the step: see internal.h */
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 #include "base/num.h"
 

@@ -2,7 +2,7 @@
 ** wave.c - one wave: embedding, layers forward, head, layers recomputed and
 ** backward from the last to the first, gradients summed over ranks.
 */
-#include "step/internal.h"
+#include "step/layers.h"
 
 static void forward(struct step *s)
 {

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/random.h"
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 struct spread { double scale, offset; };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "step/internal.h"
+#include "step/rank_state.h"
 
 #define BLOCK 65536     /* elements converted at a time */
 

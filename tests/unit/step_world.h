@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step/internal.h"
+#include "step/layers.h"
 
 #define WORLD_DEADLINE_MS 20000
 

@@ -1,5 +1,5 @@
 /*
-** layout.c - "after": each context-parallel rank priced on its own rows in
+** per_rank.c - "after": each context-parallel rank priced on its own rows in
 ** each layer's layout, the largest rank taken (pricing.md 5, 8).
 */
 #include <stdio.h>

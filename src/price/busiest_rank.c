@@ -1,5 +1,5 @@
 /*
-** busiest.c - "before": every rank priced on the busiest rank's rows, with
+** busiest_rank.c - "before": every rank priced on the busiest rank's rows, with
 ** the wider mixer (pricing.md 4).
 */
 #include <stdio.h>

@@ -1,0 +1,86 @@
+/*
+** mlp.h - the MoE with its shared expert, or the dense MLP of dense members:
+** what it keeps when it is recomputed, and its parts.
+*/
+#ifndef STEP_MLP_H
+#define STEP_MLP_H
+
+#include "step/linear.h"
+
+/* The routed part's host side, one layer at a time (moe_route.c). */
+struct moe_route {
+    int64_t *counts;            /* [ep][experts] pairs rank r sends to e */
+    int64_t *own;               /* [experts] of this rank; apart, because the
+                                   others read it while counts is written */
+    int64_t *offset;            /* [local experts + 1] rows per own expert */
+    struct range *block;        /* [local experts * ep] received rows, in the
+                                   order (expert, source) */
+    int64_t *forced;            /* host copy of replayed routes; may be NULL */
+    int64_t received;           /* pairs on this rank */
+};
+
+/* Padded copies of one expert adapter (r < 8), kept for its backward. */
+struct expert_pad { struct tensor a, b; };
+
+struct mlp_saved {
+    struct tensor scores, map, idx, weight;     /* router */
+    struct tensor row_map;      /* holds the row and slot arrays */
+    int32_t *row, *slot;        /* device, within row_map */
+    int64_t pairs;              /* received on this rank */
+    struct tensor permuted;     /* ep 1, until the MoE forward returns */
+    struct tensor sorted, weight_permuted, weight_sorted;
+    struct tensor fc1, act, h1, h2;
+    struct expert_pad pad1, pad2;
+    /* shared expert, or the dense MLP */
+    struct tensor s_fc1, s_act, s_pre, s_logit, s_h[PROJECTIONS], s_h_down;
+};
+
+/* MoE with shared expert, or the dense MLP of dense members. */
+struct tensor mlp_forward(struct step *s, struct mat n,
+                          struct mlp_saved *saved);
+struct tensor mlp_backward(struct step *s, struct mlp_saved *saved,
+                           struct tensor *n, struct mat dout);
+
+/* ---- the MoE's parts ---------------------------------------------------- */
+
+int moe_route_new(struct step *s);          /* host arrays; moe_route.c */
+void moe_route_free(struct step *s);
+/* Router and sort: who gets which pairs. Fills the router's part of v and
+** s->route. */
+void moe_route(struct step *s, struct mat n, struct mlp_saved *v);
+/* Gradient of the router's input from the pairs' weight gradients, added to
+** dn; frees the router's part of v. dweight [T, K] acc is freed. */
+void moe_route_backward(struct step *s, struct mlp_saved *v,
+                        struct tensor *dweight, struct mat dn);
+
+/* Rows to their experts: v->sorted and v->weight_sorted (dispatch.c). */
+void dispatch_forward(struct step *s, struct mat n, struct mlp_saved *v);
+/* And back: [T, H], the sum over each token's pairs; frees *y. */
+struct tensor combine_forward(struct step *s, struct mlp_saved *v,
+                              struct tensor *y);
+/* Gradient of the combine: [pairs, H] in expert order. */
+struct tensor combine_backward(struct step *s, struct mlp_saved *v,
+                               struct mat dy);
+/* Gradient of the dispatch: [T, H] from d_sorted, freed; the pair weights'
+** gradients [pairs, 1] acc, freed, come back as [T, K]. */
+struct tensor dispatch_backward(struct step *s, struct mlp_saved *v,
+                                struct tensor *d_sorted,
+                                struct tensor *d_pair,
+                                struct tensor *dweight);
+void dispatch_free(struct step *s);
+
+/* Grouped FC1, SwiGLU and FC2 with adapters on v->sorted: [pairs, H]
+** (experts.c). The backward frees *dy and what was saved, v->sorted and the
+** weights included. */
+struct tensor experts_forward(struct step *s, struct mlp_saved *v, bool save);
+struct tensor experts_backward(struct step *s, struct mlp_saved *v,
+                               struct tensor *dy, struct tensor *d_pair);
+
+/* Shared expert, or the dense MLP (shared.c): [T, H]. The backward returns
+** the gradient of n. */
+struct tensor shared_forward(struct step *s, struct mat n,
+                             struct mlp_saved *v, bool save);
+struct tensor shared_backward(struct step *s, struct mlp_saved *v,
+                              struct mat n, struct mat dy);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+** rank_state.h - what one rank of the step holds: its configuration, its
+** device, its parameters and the place where it is.
+*/
+#ifndef STEP_RANK_STATE_H
+#define STEP_RANK_STATE_H
+
+#include "step/mlp.h"
+#include "step/weights.h"
+
+struct step {
+    struct step_config c;       /* copy */
+    const struct model *m;
+    const struct rank_plan *rp; /* of this rank */
+    struct dev *dev;
+    const struct kernels *k;    /* NULL on dry */
+    struct mem *mem;
+    struct comm *comm;          /* NULL on dry and for a single rank */
+    int64_t cp;
+    int64_t local_experts;
+    double lora_scale;          /* alpha / r */
+    int64_t lora_pad;           /* e = max(8, r): rank of expert tensors */
+
+    struct layer_weights *lw;   /* [layers] */
+    struct tensor embedding, head, final_norm;
+    struct tensor rotary;       /* angles, made in the first wave, kept */
+    struct tensor ws[WS_COUNT][4];
+
+    /* current place, for tags */
+    enum mem_phase phase;
+    int64_t layer, wave;
+    int64_t adam_step;          /* taken so far */
+
+    /* Inputs of the wave on attention rows, for as long as it runs: i32 ids
+    ** and positions [rows]; of the labelled rows i32 target and f32
+    ** loss_weight; f64 loss [1]. */
+    struct tensor ids, positions, target, loss_weight, loss;
+    const struct step_data *data;
+    struct range *label;        /* labelled attention rows; computing only */
+    int64_t n_label;
+    struct range *label_part;   /* [n_label] those of one chunk */
+
+    /* Boundaries of the wave [layers + 1]; the last is the head's input. */
+    struct tensor *boundary;
+    struct executor *exec;      /* executor.h */
+
+    /* dispatch buffers outside the allocator, grow only (dispatch.c) */
+    uint64_t hybridep_addr, hybridep_bytes;
+    struct moe_route route;
+
+    struct gdn_flow *flow;      /* how GDN states move; gdn_flow.c */
+    int64_t *received;          /* [layers] pairs received this wave */
+    int64_t *sent;              /* [layers][experts] pairs routed, likewise;
+                                   computing devices */
+    int64_t records_bytes;
+    enum err_code rc;
+    struct err *e;
+};
+
+/* Rows of this rank in a layout. */
+static inline int64_t step_rows(const struct step *s, enum layer_kind layout)
+{
+    return layout == LAYER_GDN ? s->rp->gdn_rows : s->rp->attention_rows;
+}
+static inline struct mat weight_of(const struct step *s, enum weight w)
+{
+    return s->lw[s->layer].w[w].m;
+}
+static inline struct adapter *adapter_of(struct step *s, enum site site)
+{
+    return &s->lw[s->layer].site[site];
+}
+
+#endif

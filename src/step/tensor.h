@@ -1,0 +1,52 @@
+/*
+** tensor.h - blocks of the rank's allocator seen as matrices, and the calls
+** of kernels on them.
+**
+** Errors are sticky. A failed allocation or kernel sets s->rc (and *s->e);
+** from then on allocations return empty tensors and kernels are skipped, so
+** the layer code reads straight down and the wave checks once. Nothing is
+** unwound on failure: the allocator's owner returns every segment at once.
+**
+** A tensor is freed by ten_free after its last use, in the order in which
+** the traced framework lets go of it: saved tensors when their own backward
+** operator has run, temporaries when the expression that made them ends.
+*/
+#ifndef STEP_TENSOR_H
+#define STEP_TENSOR_H
+
+#include "step/step.h"
+
+/* A block of the rank's allocator seen as a matrix. Empty: b NULL, m.p NULL
+** (also for zero rows). */
+struct tensor {
+    struct mem_block *b;
+    struct mat m;
+};
+
+struct step;
+
+/* Uninitialised [rows, cols] in the activation type, the accumulator type,
+** or the given one. op is a static string and names the operator. */
+struct tensor ten_act(struct step *s, enum category c, const char *op,
+                      int64_t rows, int64_t cols);
+struct tensor ten_acc(struct step *s, enum category c, const char *op,
+                      int64_t rows, int64_t cols);
+struct tensor ten_of(struct step *s, enum category c, const char *op,
+                     int64_t rows, int64_t cols, enum dtype t);
+void ten_free(struct step *s, struct tensor *t);
+/* Columns [first, first + n) of every row. */
+struct mat mat_cols(struct mat m, int64_t first, int64_t n);
+/* Rows [first, first + n). */
+struct mat mat_rows(struct mat m, int64_t first, int64_t n);
+/* The same elements with other rows and columns; m must be packed. */
+struct mat mat_shape(struct mat m, int64_t rows, int64_t cols);
+
+/* Runs a kernel on devices that compute: RUN(s, add, .out = y, ...). */
+#define RUN(s, name, ...)                                                     \
+    do {                                                                      \
+        if ((s)->k != NULL && (s)->rc == ERR_OK)                              \
+            (s)->rc = (s)->k->name((s)->dev, &(struct k_##name){__VA_ARGS__}, \
+                                   (s)->e);                                   \
+    } while (0)
+
+#endif
