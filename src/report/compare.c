@@ -7,8 +7,8 @@
 
 #include "base/keyset.h"
 #include "record/read.h"
-#include "report/doc.h"
-#include "report/render.h"
+#include "report/doc/doc.h"
+#include "report/doc/render.h"
 #include "report/view.h"
 
 struct work {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/render.h"
+#include "report/doc/render.h"
 #include "report/report.h"
 #include "report/view.h"
 

@@ -5,9 +5,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "report/plot.h"
-#include "report/render.h"
-#include "report/sections.h"
+#include "report/plots/plot.h"
+#include "report/doc/render.h"
+#include "report/sections/sections.h"
 
 struct work {
     const struct report_options *o;

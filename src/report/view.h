@@ -6,7 +6,7 @@
 #define REPORT_VIEW_H
 
 #include "record/read.h"
-#include "report/doc.h"
+#include "report/doc/doc.h"
 #include "report/figures.h"
 
 #define BEFORE "busiest-rank"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/render.h"
+#include "report/doc/render.h"
 
 static void show(struct cell c, const char *want)
 {

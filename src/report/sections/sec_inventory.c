@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "report/sections.h"
+#include "report/sections/sections.h"
 
 static bool has_kind(const struct record_found *c, const char *kind)
 {

@@ -1,7 +1,7 @@
 /* sec_table.c - the published before/after table, regenerated. */
 #include <math.h>
 
-#include "report/sections.h"
+#include "report/sections/sections.h"
 
 static const char scenario[] = "pr-accuracy";
 

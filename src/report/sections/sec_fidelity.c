@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/sections.h"
+#include "report/sections/sections.h"
 
 static const char scenario[] = "routing";
 

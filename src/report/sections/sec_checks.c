@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/sections.h"
+#include "report/sections/sections.h"
 
 static const struct record_check *find(const struct view *v, const char *name)
 {

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "report/doc.h"
+#include "report/doc/doc.h"
 
 /* GitHub's Markdown; tables are padded, so they read well as they are. */
 void render_md(const struct doc *d, struct buf *out);

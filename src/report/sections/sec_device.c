@@ -2,8 +2,8 @@
 ** peak, and whether dry says the same. */
 #include <string.h>
 
-#include "report/plot.h"
-#include "report/sections.h"
+#include "report/plots/plot.h"
+#include "report/sections/sections.h"
 
 void sec_losses(struct view *v)
 {

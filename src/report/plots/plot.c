@@ -1,5 +1,5 @@
 /* plot.c - what all pictures share, and running gnuplot. */
-#include "report/plot.h"
+#include "report/plots/plot.h"
 
 #include <errno.h>
 #include <fcntl.h>

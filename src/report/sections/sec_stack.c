@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/group.h"
-#include "report/sections.h"
+#include "report/sections/group.h"
+#include "report/sections/sections.h"
 
 enum { MAX_UNDER = 200 };
 

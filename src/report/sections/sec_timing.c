@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/sections.h"
+#include "report/sections/sections.h"
 
 static int by_value(const void *a, const void *b)
 {

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/csv.h"
-#include "report/render.h"
+#include "report/doc/render.h"
 
 static void put_csv_cell(const struct cell *c, struct buf *out)
 {

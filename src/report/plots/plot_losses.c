@@ -1,5 +1,5 @@
 /* plot_losses.c - the loss of every wave, a line for each case. */
-#include "report/plot.h"
+#include "report/plots/plot.h"
 
 enum { MAX_LINES = 6, LEAST_WAVES = 3 };
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/sections.h"
+#include "report/sections/sections.h"
 
 static const char real[] = "real-40";
 

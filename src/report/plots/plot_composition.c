@@ -5,7 +5,7 @@
 */
 #include <stdio.h>
 
-#include "report/plot.h"
+#include "report/plots/plot.h"
 
 enum { MAX_CASES = 8 };
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/group.h"
-#include "report/sections.h"
+#include "report/sections/group.h"
+#include "report/sections/sections.h"
 
 /* The wave with the largest over-count of a group; NULL without figures. */
 static const struct record_found *worst_pair(const struct view *v,

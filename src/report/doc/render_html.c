@@ -1,7 +1,7 @@
 /* render_html.c - one HTML page. */
 #include <string.h>
 
-#include "report/render.h"
+#include "report/doc/render.h"
 
 static const char style[] =
     "body{font:15px/1.5 sans-serif;max-width:64em;margin:2em auto;"

@@ -1,5 +1,5 @@
 /* doc.c - see doc.h. */
-#include "report/doc.h"
+#include "report/doc/doc.h"
 
 #include <inttypes.h>
 #include <math.h>

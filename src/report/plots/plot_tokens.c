@@ -5,7 +5,7 @@
 */
 #include <string.h>
 
-#include "report/plot.h"
+#include "report/plots/plot.h"
 
 enum { MAX_EP = 8, PANEL = 340 };
 

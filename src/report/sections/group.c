@@ -1,5 +1,5 @@
 /* group.c - see group.h. */
-#include "report/group.h"
+#include "report/sections/group.h"
 
 #include <string.h>
 
