@@ -72,10 +72,11 @@ $(BUILD)/%.o: %.c $(BUILD)/flags
 $(BUILD)/src/dev/cpu/%.o: private CFLAGS += \
     $(if $(SAN),-O1,-O3 -fno-math-errno -fno-trapping-math)
 
-# The program alone knows its version and where it will be installed.
-$(MAIN): $(BUILD)/version
-$(MAIN): CFLAGS += -DPEAKPROOF_VERSION='"$(VERSION)"' \
-                   -DPEAKPROOF_PREFIX='"$(PREFIX)"'
+# One file knows the version and where the program will be installed.
+VERSION_O := $(BUILD)/src/base/version.o $(BUILD)/fake/src/base/version.o
+$(VERSION_O): $(BUILD)/version
+$(VERSION_O): CFLAGS += -DPEAKPROOF_VERSION='"$(VERSION)"' \
+                        -DPEAKPROOF_PREFIX='"$(PREFIX)"'
 
 # Files that change when what they stand for does, so that objects made with
 # other flags or for another version are made anew.

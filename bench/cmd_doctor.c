@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "bench/device.h"
+#include "base/version.h"
 #include "bench/command.h"
 
 /* One line of the report. */
@@ -165,7 +166,7 @@ static int print_json(const struct finding *f, int n, struct err *e)
                                               f[i].what, "ok", f[i].ok,
                                               "text", f[i].text));
     json_object_set_new(v, "format", json_integer(1));
-    json_object_set_new(v, "version", json_string(PEAKPROOF_VERSION));
+    json_object_set_new(v, "version", json_string(peakproof_version));
     json_object_set_new(v, "findings", list);
     return out_json(v, e);
 }

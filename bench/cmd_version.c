@@ -2,6 +2,7 @@
 #include <csv.h>
 #include <lua.h>
 
+#include "base/version.h"
 #include "bench/command.h"
 
 static int run(const struct args *a, struct err *e)
@@ -10,12 +11,12 @@ static int run(const struct args *a, struct err *e)
 
     if (a->json)
         return out_json(json_pack("{s:i, s:s, s:s, s:s, s:s}", "format", 1,
-                                  "version", PEAKPROOF_VERSION, "lua",
+                                  "version", peakproof_version, "lua",
                                   LUA_RELEASE, "jansson",
                                   jansson_version_str(), "compiler",
                                   __VERSION__), e);
     buf_printf(&b, "peakproof %s\n%s\njansson %s\nlibcsv %d.%d.%d\n"
-               "compiler %s\n", PEAKPROOF_VERSION, LUA_RELEASE,
+               "compiler %s\n", peakproof_version, LUA_RELEASE,
                jansson_version_str(), CSV_MAJOR, CSV_MINOR, CSV_RELEASE,
                __VERSION__);
     return out_put(&b, e);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/version.h"
+
 const char *const device_names[] = {"dry", "cpu", "cuda", NULL};
 
 int device_module(const struct cuda_module **out, struct err *e)
@@ -12,8 +14,8 @@ int device_module(const struct cuda_module **out, struct err *e)
     int rc = ERR_OK;
 
     if (loaded == NULL)
-        rc = module_open(getenv("PEAKPROOF_MODULE_PATH"), PEAKPROOF_PREFIX,
-                         PEAKPROOF_VERSION, &loaded, e);
+        rc = module_open(getenv("PEAKPROOF_MODULE_PATH"), peakproof_prefix,
+                         peakproof_version, &loaded, e);
     if (rc == ERR_OK) *out = loaded;
     return rc;
 }

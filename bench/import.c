@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/version.h"
 #include "snapshot/replay.h"
 
 #define DEVICE "import"
@@ -254,7 +255,7 @@ static int append(const struct import *m, const char *dir,
                   const struct record_wave *wave, int64_t n, struct err *e)
 {
     struct record_info info = {.identity = "", .command = "peakproof import",
-                               .commit = PEAKPROOF_VERSION};
+                               .commit = peakproof_version};
     struct record_case c = m->found->shape;
     struct record *r = NULL;
     enum record_status status;

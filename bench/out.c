@@ -8,11 +8,8 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/version.h"
 #include "bench/command.h"
-
-#ifndef PEAKPROOF_PREFIX
-#define PEAKPROOF_PREFIX "/usr/local"
-#endif
 
 static int lost;        /* errno of the first write that failed */
 
@@ -109,8 +106,8 @@ int data_dir(char **out, struct err *e)
     program_dir(exe, sizeof exe);
     snprintf(place[0], sizeof place[0], "%s/../lua", exe);
     snprintf(place[1], sizeof place[1], "%s/../share/peakproof", exe);
-    snprintf(place[2], sizeof place[2], "%s",
-             PEAKPROOF_PREFIX "/share/peakproof");
+    snprintf(place[2], sizeof place[2], "%s/share/peakproof",
+             peakproof_prefix);
     for (i = 0; i < 3 && !is_data_dir(place[i]); i++) continue;
     if (i == 3)
         return err_set(e, ERR_RUN, "no data folder: neither %s nor %s nor %s "

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "base/version.h"
 #include "bench/group.h"
 
 /* How a rank's part went. */
@@ -31,7 +32,7 @@ int processes_meet(const struct launch *l, const struct cuda_module *m,
     struct rendezvous r = {
         .rank = l->rank, .size = l->size, .addr = l->master_addr,
         .port = l->master_port, .deadline_ms = RANKS_DEADLINE_MS,
-        .place = place, .version = PEAKPROOF_VERSION
+        .place = place, .version = peakproof_version
     };
     struct cuda_info g;
     int n, rc = m->count(&n, e);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/version.h"
 
 /* The allow-listed part of the environment, and versions. */
 #define MAX_PAIRS 16
@@ -20,7 +21,7 @@ static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
     int64_t n = 0;
     int i;
 
-    pair[n][0] = "version", pair[n++][1] = PEAKPROOF_VERSION;
+    pair[n][0] = "version", pair[n++][1] = peakproof_version;
     pair[n][0] = "lua", pair[n++][1] = LUA_RELEASE;
     pair[n][0] = "jansson", pair[n++][1] = jansson_version_str();
     pair[n][0] = "compiler", pair[n++][1] = __VERSION__;
@@ -103,7 +104,7 @@ int run_folder_open(const char *dir, const struct args *a,
 {
     const char *pair[MAX_PAIRS][2];
     struct buf identity = BUF_INIT, command = BUF_INIT;
-    struct record_info info = {.commit = PEAKPROOF_VERSION,
+    struct record_info info = {.commit = peakproof_version,
                                .pair = (const char *const (*)[2])pair};
     bool resume = args_has(a, "resume");
     int rc = run_identify(a, x, set, &identity, e);

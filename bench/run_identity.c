@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/version.h"
 #include "bench/run_folder.h"
 
 static int cannot_read(const char *path, struct err *e)
@@ -94,7 +95,7 @@ int run_identify(const struct args *a, const struct run_context *x,
     const char *const *estimator = args_list(a, "estimator", &n);
 
     buf_printf(out, "version %s\ndevice %s\nonly %s\nmisses %s\n",
-               PEAKPROOF_VERSION, x->device, only ? only : "",
+               peakproof_version, x->device, only ? only : "",
                misses ? misses : "");
     for (i = 0; i < a->n_setting; i++)
         buf_printf(out, "set %s\n", a->setting[i]);
