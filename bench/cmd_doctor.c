@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/device.h"
+#include "run/device.h"
 #include "base/version.h"
 #include "bench/command.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "bench/command.h"
-#include "bench/import.h"
+#include "run/import.h"
 
 /* Where the first snapshot belongs. */
 struct place { int64_t wave, rank; };

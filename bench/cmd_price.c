@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "bench/command.h"
-#include "bench/estimates.h"
-#include "bench/miss.h"
+#include "run/estimates.h"
+#include "run/miss.h"
 #include "price/price_json.h"
 
 /* What price prints for plain facts. */

@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "bench/command.h"
-#include "bench/device.h"
-#include "bench/group.h"
+#include "run/device.h"
+#include "run/group.h"
 #include "bench/run_folder.h"
 
 static volatile sig_atomic_t interrupt;
@@ -349,7 +349,7 @@ static int on_result(void *ctx, int64_t i, const struct case_result *c,
     return ERR_OK;
 }
 
-/* What run_step.c found in every case, as a check. */
+/* What waves.c found in every case, as a check. */
 static int check_dry(struct run *r, struct err *e)
 {
     struct record_check c = {

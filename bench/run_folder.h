@@ -5,7 +5,7 @@
 #ifndef BENCH_RUN_FOLDER_H
 #define BENCH_RUN_FOLDER_H
 
-#include "bench/run.h"
+#include "run/run.h"
 #include "bench/scenarios.h"
 
 /* Text that is equal for equal runs: version, device, --only, --misses,

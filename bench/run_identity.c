@@ -1,4 +1,4 @@
-/* run_identity.c - see run_folder.h: what makes two runs the same */
+/* identity.c - see run_folder.h: what makes two runs the same */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>

@@ -41,7 +41,13 @@ BEGIN {
         "step:base model batch plan mem dev comm;" \
         "script:base model batch plan price;" \
         "record:base model plan price mem;" \
-        "report:base model plan price record", line, ";")
+        "report:base model plan price record;" \
+        "run:base model batch plan price step script record mem snapshot " \
+            "dev comm;" \
+        "fit:base model batch plan price step script record mem snapshot " \
+            "dev comm run;" \
+        "bench:base model batch plan price step script record mem " \
+            "snapshot dev comm report run fit", line, ";")
     for (i = 1; i <= n; i++) {
         split(line[i], part, ":")
         known[part[1]] = 1
@@ -52,7 +58,7 @@ BEGIN {
 }
 /^#include "/ {
     split(FILENAME, path, "/")
-    from = path[2]
+    from = path[1] == "src" ? path[2] : path[1]
     name = $2
     gsub(/"/, "", name)
     if (index(name, "/") == 0) next
@@ -60,7 +66,7 @@ BEGIN {
     sub(/\/.*/, "", to)
     if (!known[from] || !may[from, to])
         print FILENAME ":" FNR ": " from " must not include " name >out
-}' $(echo "$sources" | grep '^src/')
+}' $(echo "$sources" | grep '^src/\|^bench/')
 check 'include arrows'
 
 for h in $(echo "$sources" | grep '^src/.*\.h$\|^bench/.*\.h$'); do

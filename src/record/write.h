@@ -1,4 +1,4 @@
-/* write.h - the inside of struct record, shared by write.c and run.c. */
+/* write.h - the inside of struct record, shared by write.c and run_json.c. */
 #ifndef RECORD_WRITE_H
 #define RECORD_WRITE_H
 

@@ -1,9 +1,9 @@
-/* run_pack.c - see run.h: a result as one byte string, and back */
+/* pack.c - see run.h: a result as one byte string, and back */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/run.h"
+#include "run/run.h"
 
 static void put_number(struct buf *b, int64_t n)
 {

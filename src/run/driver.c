@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "bench/group.h"
+#include "run/group.h"
 
 static uint64_t used_of(struct ranks_one *o)
 {

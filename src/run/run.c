@@ -1,4 +1,4 @@
-/* run_case.c - see run.h: the order of things in one case */
+/* run.c - see run.h: the order of things in one case */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "bench/miss.h"
-#include "bench/run.h"
+#include "run/miss.h"
+#include "run/run.h"
 #include "model/param.h"
 
 int64_t run_now_ns(void)

@@ -1,5 +1,5 @@
 /* device.c - see device.h */
-#include "bench/device.h"
+#include "run/device.h"
 
 #include <stdlib.h>
 #include <string.h>

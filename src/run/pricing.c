@@ -1,9 +1,9 @@
-/* run_price.c - see run.h: what the estimators are told and what they say */
+/* pricing.c - see run.h: what the estimators are told and what they say */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/run.h"
+#include "run/run.h"
 
 int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
               struct err *e)

@@ -1,8 +1,8 @@
 /*
 ** device.h - the devices by name, as --device and doctor see them.
 */
-#ifndef BENCH_DEVICE_H
-#define BENCH_DEVICE_H
+#ifndef RUN_DEVICE_H
+#define RUN_DEVICE_H
 
 #include "base/err.h"
 #include "dev/dev.h"

@@ -1,5 +1,5 @@
 /* estimates.c - see estimates.h */
-#include "bench/estimates.h"
+#include "run/estimates.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* group.c - see group.h */
-#include "bench/group.h"
+#include "run/group.h"
 
 #include "comm/rendezvous.h"
 

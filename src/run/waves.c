@@ -1,4 +1,4 @@
-/* run_step.c - see run.h: the ranks' steps on the device, and what the
+/* waves.c - see run.h: the ranks' steps on the device, and what the
 ** records keep of them */
 #include <inttypes.h>
 #include <math.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/group.h"
+#include "run/group.h"
 #include "snapshot/snapshot.h"
 
 /* The last layer of a kind, -1 when the model has none. */

@@ -14,11 +14,11 @@
 **           "operator", "categories": {name: bytes}}]},
 **  "fingerprint": FNV-1a of all that, as compact JSON}
 */
-#ifndef BENCH_MISS_H
-#define BENCH_MISS_H
+#ifndef RUN_MISS_H
+#define RUN_MISS_H
 
 #include "base/json.h"
-#include "bench/run.h"
+#include "run/run.h"
 
 /* Adds to out a file for every wave that has a miss. */
 int miss_add(const struct run_work *w, struct case_result *out,

@@ -1,26 +1,26 @@
 /*
 ** run.h - one case of a scenario, from the script's words to rows of CSV.
 **
-**   run_case.c    model, plan, prices, step, result: the order of things
-**   run_price.c   what the estimators are told, and what they say
-**   run_step.c    the case's waves on the device, and what records keep
+**   run.c         model, plan, prices, step, result: the order of things
+**   pricing.c     what the estimators are told, and what they say
+**   waves.c       the case's waves on the device, and what records keep
 **   ranks.c       its ranks at work, each a thread where it computes
-**   run_data.c    tokens and targets for devices that compute
-**   run_device.c  such a device held beside dry
+**   tokens.c      tokens and targets for devices that compute
+**   beside_dry.c  such a device held beside dry
 **   group.c       communicators and GPUs; driver.c, processes.c beside it
-**   run_show.c    the result as a table and as JSON, tolerances
+**   show.c        the result as a table and as JSON, tolerances
 **   miss.c        miss reports
-**   run_pack.c    the result as bytes for a pipe
-**   run_checks.c  what --check checks beside tolerances
-**   run_kept.c    what cases that --resume keeps say again
-**   run_identity.c  what makes two runs the same
-**   run_jobs.c    cases one by one, or in worker processes; results in order
+**   pack.c        the result as bytes for a pipe
+**   checks.c      what --check checks beside tolerances
+**   kept.c        what cases that --resume keeps say again
+**   identity.c    what makes two runs the same
+**   jobs.c        cases one by one, or in worker processes; results in order
 **
 ** A case's result depends on the case and the device alone, and is text, so
 ** that it can come through a pipe from a worker.
 */
-#ifndef BENCH_RUN_H
-#define BENCH_RUN_H
+#ifndef RUN_RUN_H
+#define RUN_RUN_H
 
 #include <signal.h>
 

@@ -1,8 +1,8 @@
 /*
 ** import.h - peaks that a user measured, beside the estimates of a case.
 */
-#ifndef BENCH_IMPORT_H
-#define BENCH_IMPORT_H
+#ifndef RUN_IMPORT_H
+#define RUN_IMPORT_H
 
 #include "record/read.h"
 

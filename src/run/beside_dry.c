@@ -1,11 +1,11 @@
-/* run_device.c - see ranks.h: a case on a device that computes, held beside
+/* beside_dry.c - see ranks.h: a case on a device that computes, held beside
 ** the same case on dry */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "bench/group.h"
+#include "run/group.h"
 
 /* ---- does it fit? ------------------------------------------------------- */
 

@@ -9,7 +9,7 @@
 
 #include "base/num.h"
 #include "base/version.h"
-#include "bench/group.h"
+#include "run/group.h"
 
 /* How a rank's part went. */
 struct outcome {

@@ -1,5 +1,5 @@
 /*
-** run_jobs.c - see run.h: cases one after the other, or in worker processes.
+** jobs.c - see run.h: cases one after the other, or in worker processes.
 **
 ** A worker is forked for one case and sends its packed result through a
 ** pipe. The parent reads all pipes at once, keeps results that came early,
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bench/run.h"
+#include "run/run.h"
 
 enum { MAX_WORKERS = 256 };
 

@@ -7,10 +7,10 @@
 ** each, NCCL joins them: threads of this process, or one process each when a
 ** launcher started several.
 */
-#ifndef BENCH_GROUP_H
-#define BENCH_GROUP_H
+#ifndef RUN_GROUP_H
+#define RUN_GROUP_H
 
-#include "bench/ranks.h"
+#include "run/ranks.h"
 
 /* Sets gpu of every rank, and comm or r->group. */
 int group_make(struct ranks *r, struct err *e) MUST_CHECK;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/miss.h"
+#include "run/miss.h"
 #include "price/price_json.h"
 
 static const char *const keys[] = {

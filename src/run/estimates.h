@@ -1,8 +1,8 @@
 /*
 ** estimates.h - the program's own estimators on facts, as price prints them.
 */
-#ifndef BENCH_ESTIMATES_H
-#define BENCH_ESTIMATES_H
+#ifndef RUN_ESTIMATES_H
+#define RUN_ESTIMATES_H
 
 #include <jansson.h>
 

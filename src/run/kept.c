@@ -1,9 +1,9 @@
-/* run_kept.c - see run.h: what cases that --resume keeps say again */
+/* kept.c - see run.h: what cases that --resume keeps say again */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/run.h"
+#include "run/run.h"
 #include "record/read.h"
 
 /* The code that a case once ended with. */

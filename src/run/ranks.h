@@ -6,12 +6,12 @@
 ** rank that fails ends the others. On dry a rank needs no peer, so they run
 ** one after another.
 */
-#ifndef BENCH_RANKS_H
-#define BENCH_RANKS_H
+#ifndef RUN_RANKS_H
+#define RUN_RANKS_H
 
 #include <pthread.h>
 
-#include "bench/run.h"
+#include "run/run.h"
 #include "comm/alarm.h"
 
 /* How long a rank waits in one exchange. */
@@ -82,7 +82,7 @@ struct ranks {
 int ranks_run(struct ranks *r, struct err *e) MUST_CHECK;
 void ranks_close(struct ranks *r);
 
-/* ---- tokens (run_data.c) ------------------------------------------------ */
+/* ---- tokens (tokens.c) ------------------------------------------------ */
 
 /* What a case trains on: the ids of its packed row, from the case's file or
 ** drawn from its seed, and for every labelled row its target. All rows are
@@ -95,7 +95,7 @@ int run_data_make(const struct run_work *w, struct step_data *out,
                   struct err *e) MUST_CHECK;
 void run_data_free(struct step_data *d);
 
-/* ---- beside the dry device (run_device.c) ------------------------------- */
+/* ---- beside the dry device (beside_dry.c) ------------------------------- */
 
 /* Runs the case on dry first. ERR_OOM, naming bytes, when a rank needs more
 ** than device_bytes or all ranks more memory than the device has free. */

@@ -1,11 +1,11 @@
-/* run_show.c - see run.h: a case as a table, as JSON, against tolerances */
+/* show.c - see run.h: a case as a table, as JSON, against tolerances */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "bench/run.h"
+#include "run/run.h"
 
 double run_percent(int64_t estimate, int64_t peak)
 {

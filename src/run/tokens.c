@@ -1,4 +1,4 @@
-/* run_data.c - see ranks.h: the tokens of a case, and what they are to
+/* tokens.c - see ranks.h: the tokens of a case, and what they are to
 ** predict */
 #include <ctype.h>
 #include <inttypes.h>
@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/num.h"
-#include "bench/ranks.h"
+#include "run/ranks.h"
 #include "base/random.h"
 
 #define MAX_FILE ((size_t)1 << 31)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "bench/group.h"
+#include "run/group.h"
 #include "snapshot/snapshot.h"
 
 static enum dtype dtype_of(const char *name)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/run.h"
+#include "run/run.h"
 
 static void make(struct case_result *r)
 {

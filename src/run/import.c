@@ -1,5 +1,5 @@
 /* import.c - see import.h */
-#include "bench/import.h"
+#include "run/import.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /*
-** run_checks.c - see run.h: what "run --check" checks beside tolerances.
+** checks.c - see run.h: what "run --check" checks beside tolerances.
 **
 ** Each check draws its cases from a fixed seed, so that checks.csv is the
 ** same for every run.
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "bench/run.h"
+#include "run/run.h"
 #include "step/executor_check.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* miss.c - see miss.h: the report as it is written */
-#include "bench/miss.h"
+#include "run/miss.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "bench/estimates.h"
+#include "run/estimates.h"
 #include "price/price_json.h"
 
 /* ---- parts that replaying makes again ----------------------------------- */

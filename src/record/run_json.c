@@ -1,5 +1,5 @@
 /*
-** run.c - run.json: what wrote a folder, when, and whether it finished.
+** run_json.c - run.json: what wrote a folder, when, and whether it finished.
 */
 #include <errno.h>
 #include <inttypes.h>

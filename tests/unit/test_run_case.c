@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "bench/ranks.h"
+#include "run/ranks.h"
 
 static volatile sig_atomic_t interrupt;
 static struct scenario *tiny;
