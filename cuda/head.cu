@@ -83,7 +83,7 @@ int cu_cross_entropy(struct dev *d, const struct k_cross_entropy *a,
 {
     struct cu *c = cu_of(d);
     const int32_t *target = a->target;
-    const float *weight = a->weight;
+    const float *weight = static_cast<const float *>(a->weight);
     double *loss_sum = a->loss_sum;
     cu_view logits, dlogits = {nullptr, 0, 0, 0, DT_F32};
     int rc = cu_view_of(&a->logits, -1, -1, "logits", &logits, e);
@@ -106,7 +106,8 @@ int cu_cross_entropy(struct dev *d, const struct k_cross_entropy *a,
 
 /* ---- Adam --------------------------------------------------------------- */
 
-struct adam_rates { float lr, beta1, beta2, eps, fix1, fix2; };
+/* rest1 is 1 - beta1 of the exact beta1: 1 - 0.999f is off by 1.3e-5. */
+struct adam_rates { float lr, beta1, rest1, beta2, rest2, eps, fix1, fix2; };
 
 static __global__ void adam(cu_view p, cu_view g, cu_view m, cu_view v,
                             adam_rates t)
@@ -117,9 +118,9 @@ static __global__ void adam(cu_view p, cu_view g, cu_view m, cu_view v,
          i += int64_t{gridDim.x} * THREADS) {
         CU_CELL(r, c, i, p.cols);
         float grad = cu_get(g, r, c);
-        float first = t.beta1 * cu_get(m, r, c) + (1 - t.beta1) * grad;
+        float first = t.beta1 * cu_get(m, r, c) + t.rest1 * grad;
         float second = t.beta2 * cu_get(v, r, c) +
-                       (1 - t.beta2) * grad * grad;
+                       t.rest2 * grad * grad;
 
         cu_put(m, r, c, first);
         cu_put(v, r, c, second);
@@ -133,7 +134,10 @@ int cu_adam(struct dev *d, const struct k_adam *a, struct err *e)
 {
     double step = static_cast<double>(a->step);
     adam_rates t = {static_cast<float>(a->lr), static_cast<float>(a->beta1),
-                    static_cast<float>(a->beta2), static_cast<float>(a->eps),
+                    static_cast<float>(1 - a->beta1),
+                    static_cast<float>(a->beta2),
+                    static_cast<float>(1 - a->beta2),
+                    static_cast<float>(a->eps),
                     static_cast<float>(1 - pow(a->beta1, step)),
                     static_cast<float>(1 - pow(a->beta2, step))};
     cu_view p, g, m, v;

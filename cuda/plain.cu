@@ -118,7 +118,7 @@ static __global__ void add_views(cu_view out, cu_view a, cu_view b)
 {
     EACH(i, int64_t{out.rows} * out.cols) {
         CU_CELL(r, k, i, out.cols);
-        cu_put(out, r, k, cu_get(a, r, k) + cu_get(b, r, k));
+        cu_put(out, r, k, cu_get(a, r, k) + cu_get(b, b.rows == 1 ? 0 : r, k));
     }
 }
 
@@ -130,7 +130,8 @@ int cu_add(struct dev *d, const struct k_add *k, struct err *e)
     if (rc == ERR_OK)
         rc = cu_view_of(&k->a, out.rows, out.cols, "add a", &a, e);
     if (rc == ERR_OK)
-        rc = cu_view_of(&k->b, out.rows, out.cols, "add b", &b, e);
+        rc = cu_view_of(&k->b, k->b.rows == 1 ? 1 : out.rows, out.cols,
+                        "add b", &b, e);
     if (rc != ERR_OK || count_of(out) == 0) return rc;
     LAUNCH(add_views, cu_blocks(count_of(out), THREADS), THREADS, 0,
            cu_of(d)->stream, out, a, b);

@@ -56,7 +56,7 @@ struct k_fill { struct mat x; double value; };
 /* dst = src with conversion between float types; equal types of any kind
 ** are copied bit by bit. */
 struct k_copy { struct mat dst, src; };
-/* out = a + b; out may be a or b. */
+/* out = a + b; out may be a or b. A b of one row is added to every row. */
 struct k_add { struct mat out, a, b; };
 /* out = s * a; out may be a. */
 struct k_scale { struct mat out, a; double s; };
@@ -279,10 +279,10 @@ struct k_route_unsort { struct mat dweight, dpair; const int32_t *slot; };
 
 /* loss_sum (f64, device, one number) adds sum_t weight[t] * (lse - logit of
 ** target[t]); dlogits = weight[t] * (softmax - onehot), may be logits and
-** may be absent. target i32, weight f32: device arrays. target < 0: the row
+** may be absent. target i32, weight acc: device arrays. target < 0: the row
 ** counts nothing and its gradient is zero. */
 struct k_cross_entropy { struct mat dlogits, logits; const int32_t *target;
-                         const float *weight; double *loss_sum; };
+                         const void *weight; double *loss_sum; };
 /* One Adam step: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2,
 ** p -= lr * (m / (1 - b1^step)) / (sqrt(v / (1 - b2^step)) + eps). m, v acc;
 ** step counts from 1. */

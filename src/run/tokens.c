@@ -145,7 +145,7 @@ static bool goes_on(const struct batch *b, int64_t i)
 
 /* Targets and weights of labelled rows that have a next token. */
 static void set_targets(const struct run_work *w, const int32_t *id,
-                        int32_t *target, float *weight)
+                        int32_t *target, double *weight)
 {
     const struct batch *b = w->plan->batch;
     int64_t i, row, n = 0;
@@ -160,7 +160,7 @@ static void set_targets(const struct run_work *w, const int32_t *id,
         }
     }
     for (row = 0; row < w->plan->tokens && n > 0; row++)
-        weight[row] /= (float)n;
+        weight[row] /= (double)n;
 }
 
 int run_data_make(const struct run_work *w, struct step_data *out,
@@ -168,7 +168,7 @@ int run_data_make(const struct run_work *w, struct step_data *out,
 {
     size_t n = (size_t)w->plan->tokens + 1;
     int32_t *id = calloc(n, sizeof *id), *target = calloc(n, sizeof *target);
-    float *weight = calloc(n, sizeof *weight);
+    double *weight = calloc(n, sizeof *weight);
     int rc;
 
     *out = (struct step_data){id, target, weight, NULL};

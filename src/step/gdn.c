@@ -9,6 +9,9 @@
 */
 #include <math.h>
 
+/* Of the l2 norm of q and k, whatever the config says (model.md 1). */
+#define L2_EPS 1e-6
+
 #include "step/gdn_flow.h"
 #include "step/mixers.h"
 
@@ -148,7 +151,7 @@ static struct tensor expand_norm(struct step *s, struct tensor *x,
     *rnorm = ten_acc(s, CAT_GDN, "gdn.l2norm.rnorm", rows * m->v_heads, 1);
     RUN(s, l2_norm, .y = mat_shape(y.m, rows * m->v_heads, m->k_dim),
         .x = mat_shape(wide.m, rows * m->v_heads, m->k_dim),
-        .rnorm = rnorm->m, .eps = m->eps);
+        .rnorm = rnorm->m, .eps = L2_EPS);
     ten_free(s, &wide);
     return y;
 }

@@ -3,6 +3,7 @@
 ** attention rows. On dry only their sizes count.
 */
 #include <stdlib.h>
+#include <string.h>
 
 #include "step/layers.h"
 #include "step/rows.h"
@@ -11,7 +12,7 @@
 ** are moved to the front of their arrays for the labelled rows. */
 struct host_rows {
     int32_t *ids, *position, *target;
-    float *weight;
+    double *weight;
 };
 
 static void host_free(struct host_rows *h)
@@ -106,6 +107,20 @@ static int host_fill(struct step *s, struct host_rows *h)
                    (long long)n);
 }
 
+/* Weights in the accumulator type, in their own place: from the first on, an
+** f32 never lies behind the f64 that it comes from. */
+static void narrow_weights(const struct step *s, double *weight)
+{
+    int64_t i, n = s->loss_weight.m.rows;
+    char *to = (char *)weight;
+
+    if (s->loss_weight.m.t == DT_F64) return;
+    for (i = 0; i < n; i++) {
+        float f = (float)weight[i];
+        memcpy(to + i * (int64_t)sizeof f, &f, sizeof f);
+    }
+}
+
 static void inputs_new(struct step *s, const struct host_rows *h)
 {
     int64_t rows = s->rp->attention_rows, n = s->c.head_rows;
@@ -113,11 +128,12 @@ static void inputs_new(struct step *s, const struct host_rows *h)
     s->ids = ten_of(s, CAT_OTHER, "input.ids", rows, 1, DT_I32);
     s->positions = ten_of(s, CAT_OTHER, "input.positions", rows, 1, DT_I32);
     s->target = ten_of(s, CAT_OTHER, "input.targets", n, 1, DT_I32);
-    s->loss_weight = ten_of(s, CAT_OTHER, "input.loss_weights", n, 1, DT_F32);
+    s->loss_weight = ten_acc(s, CAT_OTHER, "input.loss_weights", n, 1);
     s->loss = ten_of(s, CAT_OTHER, "output.loss", 1, 1, DT_F64);
     step_upload(s, s->ids.m, h->ids);
     step_upload(s, s->positions.m, h->position);
     step_upload(s, s->target.m, h->target);
+    if (h->weight != NULL) narrow_weights(s, h->weight);
     step_upload(s, s->loss_weight.m, h->weight);
     RUN(s, fill, .x = s->loss.m, .value = 0);
 }

@@ -32,7 +32,7 @@ struct step {
     int64_t adam_step;          /* taken so far */
 
     /* Inputs of the wave on attention rows, for as long as it runs: i32 ids
-    ** and positions [rows]; of the labelled rows i32 target and f32
+    ** and positions [rows]; of the labelled rows i32 target and acc
     ** loss_weight; f64 loss [1]. */
     struct tensor ids, positions, target, loss_weight, loss;
     const struct step_data *data;

@@ -26,7 +26,7 @@
 struct step_data {
     const int32_t *ids;     /* [tokens] of the packed row */
     const int32_t *target;  /* [tokens] next token, -1 unlabelled */
-    const float *weight;    /* [tokens] loss weights, normaliser inside */
+    const double *weight;   /* [tokens] loss weights, normaliser inside */
     const int64_t *forced;  /* [layers][tokens][top_k] or NULL: replayed
                                routes */
 };

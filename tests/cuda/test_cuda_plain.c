@@ -42,6 +42,7 @@ static void plain(struct pair *p, int64_t rows, int64_t cols)
     BOTH(p, copy, .dst = same, .src = a);
     BOTH(p, add, .out = out, .a = a, .b = b);
     BOTH(p, add, .out = out, .a = out, .b = out);
+    if (rows > 0) BOTH(p, add, .out = out, .a = a, .b = fix_rows(b, 0, 1));
     BOTH(p, scale, .out = low, .a = a, .s = -0.37);
     BOTH(p, fill, .x = low, .value = 2.75);
     BOTH(p, random, .x = low, .seed = 3, .stream = 9, .first = 11,

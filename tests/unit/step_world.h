@@ -54,7 +54,7 @@ struct world {
     struct model m;
     struct batch b;
     int32_t *ids, *target;
-    float *weight;
+    double *weight;
     int64_t *forced;        /* routes to replay, drawn at random */
 };
 
@@ -128,7 +128,7 @@ static void world_new(struct world *w, const char *json,
         w->ids[i] = (int32_t)(world_random(&s) % (uint64_t)w->m.vocab);
         w->target[i] = world_random(&s) % 5 == 0 ? -1
             : (int32_t)(world_random(&s) % (uint64_t)w->m.vocab);
-        w->weight[i] = (float)(world_random(&s) % 1000) / 100000;
+        w->weight[i] = (double)(world_random(&s) % 1000) / 100000;
     }
     w->forced = world_routes(w, &s);
 }

@@ -93,6 +93,11 @@ static void test_arithmetic(void **state)
             assert_true((float)fix_get(out, r, c)
                         == (float)(fix_get(a, r, c) + fix_get(b, r, c)));
     check_margin(out);
+    CALL(&f, add, .out = out, .a = a, .b = fix_rows(b, 1, 1));
+    for (c = 0; c < 5; c++)
+        assert_true((float)fix_get(out, 2, c)
+                    == (float)(fix_get(a, 2, c) + fix_get(b, 1, c)));
+    CALL(&f, add, .out = out, .a = a, .b = b);
     CALL(&f, add, .out = b, .a = a, .b = b);
     fix_near("in place", b, out, 0);
     CALL(&f, scale, .out = out, .a = out, .s = -0.5);

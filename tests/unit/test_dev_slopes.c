@@ -402,7 +402,7 @@ static void test_router(void **state)
 }
 
 static const int32_t target[] = {2, -1, 0, 36};
-static const float weight[] = {0.5F, 1, 0.25F, 2};
+static const double weight[] = {0.5, 1, 0.25, 2};
 
 static double cross_entropy(struct fix *f, struct slope *s)
 {

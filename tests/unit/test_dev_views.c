@@ -165,7 +165,6 @@ static void delta(struct fix *f, struct results *r, bool wide)
 static void others(struct fix *f, struct results *r, bool wide)
 {
     static const int32_t pos[] = {3, 0, 1, 2}, target[] = {1, -1, 0, 15};
-    static const float weight[] = {1, 1, 0.5F, 2};
     static const struct dev_piece p[] = {{0, 4, 0, -1}};
     struct mat x = in(f, wide, "x", 4, W, ACT);
     struct mat w = in(f, wide, "w", W, 4, ACT);
@@ -178,6 +177,7 @@ static void others(struct fix *f, struct results *r, bool wide)
     struct mat dhalo = out(f, r, wide, 3, W, ACC);
     struct mat m = in(f, wide, "m", 4, W, ACC);
     struct mat v = place(f, wide, 4, W, ACC);
+    struct mat weight = fix_fill(fix_acc(f, 4, 1), "weight", 0.5, 1);
     double loss = 0;
 
     CALL(f, rotary_table, .table = table, .theta = 100);
@@ -189,7 +189,7 @@ static void others(struct fix *f, struct results *r, bool wide)
     CALL(f, conv_bwd, .dx = dx, .dhalo = dhalo, .dy = c, .x = x, .w = w,
          .halo = halo, .piece = p, .n_piece = 1);
     CALL(f, cross_entropy, .dlogits = dl, .logits = x, .target = target,
-         .weight = weight, .loss_sum = &loss);
+         .weight = weight.p, .loss_sum = &loss);
     CALL(f, fill, .x = v, .value = 2);
     CALL(f, adam, .p = y, .g = x, .m = m, .v = v, .lr = 0.1, .beta1 = 0.9,
          .beta2 = 0.99, .eps = 1, .step = 2);

@@ -54,7 +54,7 @@ static void world_golden(struct world *w, const char *batch)
     for (i = 0; i < ids->count; i++) {
         w->ids[i] = (int32_t)golden_i64(ids, i);
         w->target[i] = (int32_t)golden_i64(target, i);
-        w->weight[i] = (float)golden_f64(weight, i);
+        w->weight[i] = golden_f64(weight, i);
     }
     assert_int_equal(w->m.layers * w->b.tokens * w->m.top_k, routes->count);
     for (i = 0; i < routes->count; i++)

@@ -32,7 +32,7 @@ static void weigh(struct world *w, int64_t first, int64_t n)
 
     for (i = 0; i < w->b.tokens; i++) {
         w->target[i] = w->ids[i];
-        w->weight[i] = i >= first && i < first + n ? 1 / (float)n : 0;
+        w->weight[i] = i >= first && i < first + n ? 1 / (double)n : 0;
     }
 }
 

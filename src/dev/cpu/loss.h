@@ -26,6 +26,7 @@ static int k_cross_entropy(struct dev *d, const struct k_cross_entropy *a,
 {
     int64_t rows = a->logits.rows, n = a->logits.cols, r, i;
     bool grad = a->dlogits.p != NULL;
+    const real *weight = a->weight;
     real *buf = scratch(d, 2 * n);
 
     NEED(a->logits, rows, n, CPU_FLOAT);
@@ -35,7 +36,7 @@ static int k_cross_entropy(struct dev *d, const struct k_cross_entropy *a,
         int64_t target = a->target[r];
         const real *x = row_in(&a->logits, r, buf);
         real *out = grad ? row_out(&a->dlogits, r, buf + n) : buf + n;
-        double w = (double)a->weight[r], total, picked;
+        double w = (double)weight[r], total, picked;
         real top;
         if (target >= 0) {
             NEED_INDEX("target", r, target, n);

@@ -59,14 +59,15 @@ static int k_add(struct dev *d, const struct k_add *a, struct err *e)
 {
     int64_t rows = a->out.rows, cols = a->out.cols, r, c;
     real *buf = scratch(d, 3 * cols);
+    bool one = a->b.rows == 1;
 
     NEED(a->out, rows, cols, CPU_FLOAT);
     NEED(a->a, rows, cols, CPU_FLOAT);
-    NEED(a->b, rows, cols, CPU_FLOAT);
+    NEED(a->b, one ? 1 : rows, cols, CPU_FLOAT);
     if (buf == NULL) return err_nomem(e);
     for (r = 0; r < rows; r++) {
         const real *x = row_in(&a->a, r, buf);
-        const real *y = row_in(&a->b, r, buf + cols);
+        const real *y = row_in(&a->b, one ? 0 : r, buf + cols);
         real *out = row_out(&a->out, r, buf + 2 * cols);
         for (c = 0; c < cols; c++) out[c] = x[c] + y[c];
         row_end(&a->out, r, out);
@@ -114,6 +115,8 @@ static int k_adam(struct dev *d, const struct k_adam *a, struct err *e)
     int64_t rows = a->p.rows, cols = a->p.cols, r, c;
     real *buf = scratch(d, 3 * cols);
     real b1 = (real)a->beta1, b2 = (real)a->beta2, eps = (real)a->eps;
+    /* of the exact betas: 1 - (float)0.999 is off by 1.3e-5 */
+    real c1 = (real)(1 - a->beta1), c2 = (real)(1 - a->beta2);
     real lr = (real)(a->lr / (1 - pow(a->beta1, (double)a->step)));
     real fix = (real)(1 / (1 - pow(a->beta2, (double)a->step)));
 
@@ -128,8 +131,8 @@ static int k_adam(struct dev *d, const struct k_adam *a, struct err *e)
         real *p = row_out(&a->p, r, buf + 2 * cols);
         real *m = reals(&a->m, r), *v = reals(&a->v, r);
         for (c = 0; c < cols; c++) {
-            m[c] = b1 * m[c] + (1 - b1) * g[c];
-            v[c] = b2 * v[c] + (1 - b2) * g[c] * g[c];
+            m[c] = b1 * m[c] + c1 * g[c];
+            v[c] = b2 * v[c] + c2 * g[c] * g[c];
             p[c] = was[c] - lr * m[c] / (REAL_FN(sqrt)(fix * v[c]) + eps);
         }
         row_end(&a->p, r, p);
