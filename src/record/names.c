@@ -12,7 +12,8 @@ static const char *const records[] = {
 };
 static const char *const peaks[] = {
     WAVE, "rank", "allocated", "requested", "reserved", "event", "phase",
-    "layer", "operator", "category", "received_pairs", "hybridep_bytes", NULL
+    "layer", "operator", "category", "received_pairs", "hybridep_bytes",
+    "retained_bytes", "start_bytes", NULL
 };
 static const char *const inventory[] = {
     KEY, "rank", "layer", "layer_kind", "category", "operator", "count",
@@ -24,7 +25,8 @@ static const char *const timings[] = {WAVE, "rank", "what", "ns", NULL};
 static const char *const device[] = {WAVE, "rank", "what", "bytes", NULL};
 static const char *const cases[] = {
     KEY, "about", "model", "layers", "cp", "ep", "tp", "pp", "lora_rank",
-    "dtype", "weights", "batch", "tokens", "sequences", "attention_rows",
+    "dtype", "weights", "recompute", "recompute_modules", "grad", "compiled",
+    "wave", "batch", "tokens", "sequences", "attention_rows",
     "gdn_rows", "routed_rows", "top_k", "head_rows", "output_bytes",
     "routing", "seed", "waves", "published_before_cold",
     "published_before_warm", "published_after_cold", "published_after_warm",

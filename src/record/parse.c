@@ -97,6 +97,16 @@ static bool cold(struct cells *c)
     return one_of(c, 2, temperature_word, "cold or warm") == 1;
 }
 
+static const char *yes_word(int i)
+{
+    return i ? "yes" : "no";
+}
+
+static bool yes(struct cells *c)
+{
+    return one_of(c, 2, yes_word, "yes or no") == 1;
+}
+
 int parse_row(const struct csv_table *t, int64_t row, void *out,
               struct err *e)
 {
@@ -138,6 +148,8 @@ int parse_peak(const struct csv_table *t, int64_t row, void *out,
     p->category = text(&c);
     p->received_pairs = whole_or_none(&c);
     p->hybridep_bytes = whole_or_none(&c);
+    p->retained_bytes = whole_or_none(&c);
+    p->start_bytes = whole_or_none(&c);
     return c.rc;
 }
 
@@ -291,6 +303,11 @@ static void parse_shape(struct cells *c, struct record_case *s)
     s->lora_rank = whole(c, 0);
     s->dtype = text(c);
     s->weights = text(c);
+    s->recompute = text(c);
+    s->modules = text(c);
+    s->grad = yes(c);
+    s->compiled = yes(c);
+    s->kind = text(c);
     s->batch = text(c);
     s->tokens = whole(c, 0);
     s->sequences = whole(c, 0);

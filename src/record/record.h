@@ -107,6 +107,8 @@ struct record_rank {
     int64_t hybridep_bytes; /* dispatch buffers outside the allocator */
     int64_t executor_bytes; /* records the step's executor holds */
     int64_t mirror_bytes;   /* the same by price_stage_records */
+    int64_t retained_bytes; /* allocated when the forward was over, less */
+    int64_t start_bytes;    /* what was when the wave began */
     bool has_kept;
     int64_t kept[LAYER_KINDS][CAT_COUNT];
 };
@@ -141,6 +143,8 @@ struct record_case {
     const char *model;
     int64_t layers, cp, ep, tp, pp, lora_rank;
     const char *dtype, *weights;
+    const char *recompute, *modules, *kind;     /* words of model/mode.h */
+    bool grad, compiled;
     const char *batch;      /* "layout", "lengths", "tree", "sequences" */
     int64_t tokens, sequences;      /* sequences 0: not known */
     const int64_t *attention_rows, *gdn_rows;   /* [cp] */

@@ -121,6 +121,8 @@ static void put_peak_row(struct rows *r, int64_t rank,
     put_cell(b, category_name((enum category)p->tag.category));
     put_known(b, k->received_max);
     put_known(b, k->hybridep_bytes);
+    put_known(b, k->retained_bytes);
+    put_known(b, k->start_bytes);
     buf_putc(b, '\n');
     r->n_peaks++;
 }
@@ -377,6 +379,11 @@ static void put_shape(struct buf *b, const struct record_case *c)
     put_int(b, c->lora_rank);
     put_cell(b, c->dtype);
     put_cell(b, c->weights);
+    put_cell(b, c->recompute);
+    put_cell(b, *c->modules != '\0' ? c->modules : NULL);
+    put_cell(b, c->grad ? "yes" : "no");
+    put_cell(b, c->compiled ? "yes" : "no");
+    put_cell(b, c->kind);
 }
 
 static void put_case(struct rows *r)

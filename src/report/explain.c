@@ -15,6 +15,12 @@ static void put_shape(struct doc *d, const struct record_found *c)
     doc_item(d, "model %s, %d layers, CP%d EP%d TP%d PP%d, LoRA rank %d, %s",
              s->model, (int)s->layers, (int)s->cp, (int)s->ep, (int)s->tp,
              (int)s->pp, (int)s->lora_rank, s->dtype);
+    if (strcmp(s->recompute, "full") != 0 || strcmp(s->kind, "train") != 0 ||
+        !s->grad || !s->compiled)
+        doc_item(d, "recompute %s%s%s, wave %s%s%s", s->recompute,
+                 *s->modules != '\0' ? " of " : "", s->modules, s->kind,
+                 s->grad ? "" : ", no gradients",
+                 s->compiled ? "" : ", eager");
     doc_item(d, "%lld tokens, routing %s, device %s: peaks are %s",
              (long long)s->tokens, s->routing, s->device,
              view_peak_word(s->device));

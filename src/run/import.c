@@ -34,7 +34,8 @@ int import_new(const struct record_found *found, const char *from,
         for (r = 0; r < found->shape.cp; r++)
             w->rank[r] = (struct record_rank){
                 .absent = true, .received_max = -1, .hybridep_bytes = -1,
-                .executor_bytes = -1, .mirror_bytes = -1
+                .executor_bytes = -1, .mirror_bytes = -1,
+                .retained_bytes = -1, .start_bytes = -1
             };
     }
     *out = m;

@@ -95,17 +95,30 @@ static int64_t count_estimators(const struct run_work *w)
     return n;
 }
 
-/* The published estimators take every activation to be bf16. */
-static bool is_priced(const struct run_work *w)
+/* The published estimators take every activation to be bf16, and a training
+** wave with full recompute. */
+static bool is_bf16(const struct run_work *w)
 {
     return strcmp(w->c->dtype, "bf16") == 0;
+}
+
+static bool is_priced(const struct run_work *w)
+{
+    const struct mode *o = &w->c->mode;
+
+    return is_bf16(w) && o->recompute == RECOMPUTE_FULL && !o->no_grad &&
+           o->wave == WAVE_TRAIN;
 }
 
 static void refuse(const struct run_work *w, struct estimate *x)
 {
     x->supported = x->priced = false;
-    snprintf(x->reason, sizeof x->reason, "dtype %s: priced in bf16 only",
-             w->c->dtype);
+    if (!is_bf16(w))
+        snprintf(x->reason, sizeof x->reason, "dtype %s: priced in bf16 only",
+                 w->c->dtype);
+    else
+        snprintf(x->reason, sizeof x->reason, "prices training waves with "
+                 "full recompute only");
 }
 
 static int price_all(struct run_work *w, struct run_wave *v,

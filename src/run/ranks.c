@@ -22,7 +22,8 @@ static struct step_config config_of(const struct ranks_one *o)
 
     return (struct step_config){
         .model = &w->model, .plan = w->plan, .rank = o->rank,
-        .ep = c->ep, .lora_rank = c->lora_rank, .lora_alpha = c->lora_alpha,
+        .ep = c->ep, .mode = c->mode,
+        .lora_rank = c->lora_rank, .lora_alpha = c->lora_alpha,
         .head_rows = c->head_rows < 0 ? own : num_min(c->head_rows, own),
         .q_block = RANKS_Q_BLOCK, .k_block = RANKS_K_BLOCK,
         .routing = o->all->routing, .seed = c->seed,

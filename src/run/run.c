@@ -115,6 +115,7 @@ int run_case_check(const struct scenario_case *c, struct err *e)
     if (rc != ERR_OK) return rc;
     rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
     if (rc == ERR_OK) param_list_free(&l);
+    if (rc == ERR_OK) rc = mode_check(&c->mode, &m, e);
     if (rc == ERR_OK) rc = check_histogram(c, &m, e);
     model_free(&m);
     return rc;
@@ -223,6 +224,9 @@ static void describe_case(const struct run_context *x,
         .about = c->about, .layers = c->layers,
         .cp = c->cp, .ep = c->ep, .tp = c->tp, .pp = c->pp,
         .lora_rank = c->lora_rank, .dtype = c->dtype, .weights = c->weights,
+        .recompute = mode_recompute_words[c->mode.recompute],
+        .grad = !c->mode.no_grad, .compiled = !c->mode.eager,
+        .kind = mode_wave_words[c->mode.wave],
         .batch = batch_name(c->batch_kind),
         .tokens = c->batch_kind == BATCH_LAYOUT ? c->layout_tokens
                                                 : c->batch.tokens,
@@ -265,10 +269,12 @@ static int render(const struct run_work *w, struct case_result *out,
     struct record_wave *wave = calloc((size_t)n + 1, sizeof *wave);
     int64_t *rows = planned ? list_rows(w->plan) : NULL;
     struct record_case c;
-    char routing[64], note[sizeof out->message + 32];
+    char modules[MODE_MODULES_SIZE], routing[64];
+    char note[sizeof out->message + 32];
     int rc = ERR_OK;
 
     put_routing(&w->c->routing, routing, sizeof routing);
+    mode_modules(w->c->mode.modules, modules);
     describe_case(w->x, w->s, w->c, routing, &c);
     if (wave == NULL || (planned && rows == NULL)) rc = err_nomem(e);
     if (rc == ERR_OK) {
@@ -277,6 +283,7 @@ static int render(const struct run_work *w, struct case_result *out,
         c.n_wave = n;
         c.tensor = w->tensor;
         c.n_tensor = w->n_tensor;
+        c.modules = modules;
         c.model = w->model.name;
         c.layers = w->model.layers;
         c.top_k = w->model.experts > 0 ? w->model.top_k : 0;

@@ -73,6 +73,8 @@ static int note_wave(struct run_work *w, const struct ranks_one *o, int64_t i,
     out->received_max = w->model.experts > 0 ? got->received_max : -1;
     out->hybridep_bytes = (int64_t)got->hybridep_bytes;
     out->executor_bytes = got->records_bytes;
+    out->retained_bytes = got->retained_bytes;
+    out->start_bytes = (int64_t)got->start_bytes;
     out->mirror_bytes = price_stage_records(&w->model, p->stage, p->n_stage,
                                             p->attention_rows, RANKS_Q_BLOCK,
                                             RANKS_K_BLOCK);

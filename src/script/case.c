@@ -29,11 +29,13 @@
 static const struct field case_fields[] = {
     TEXT(about),
     OTHER("batch"),
+    OTHER("compiled"),
     INT(cp, 1, PLAN_MAX_RANKS),
     FLAG(cp_attention),
     OTHER("device_bytes"),
     OTHER("dtype"),
     INT(ep, 1, BIG),
+    OTHER("grad"),
     INT(head_rows, 0, API_MAX_ROWS),
     INT(hybridep_held_rows, 0, API_MAX_ROWS),
     INT(layers, 1, BIG),
@@ -47,12 +49,15 @@ static const struct field case_fields[] = {
     INT(pp, 1, BIG),
     INT(price_head_rows, 0, API_MAX_ROWS),
     OTHER("published"),
+    OTHER("recompute"),
+    OTHER("recompute_modules"),
     OTHER("routing"),
     OTHER("seed"),
     FLAG(softmax_offset),
     OTHER("tokens"),
     OTHER("tolerance"),
     INT(tp, 1, BIG),
+    OTHER("wave"),
     INT(waves, 1, 1000),
     OTHER("weights"),
     END,
@@ -126,6 +131,58 @@ static void read_bytes(const struct decl *d, const char *key, uint64_t *out)
                   "\"512Mi\", not '%s'", lua_tostring(d->L, -1));
     lua_pop(d->L, 1);
     *out = (uint64_t)bytes;
+}
+
+/* ---- how the step runs ------------------------------------------------ */
+
+/* A list of words without repeats, as a set of bits in the words' order. */
+static unsigned read_set(const struct decl *d, const char *key,
+                         const char *const *words)
+{
+    unsigned set = 0;
+    int64_t n, i;
+    int list, at;
+
+    if (!decl_table(d, key)) return 0;
+    list = lua_absindex(d->L, -1);
+    n = decl_list(d, key, list, 100);
+    for (i = 1; i <= n; i++) {
+        const char *word = lua_rawgeti(d->L, list, i) == LUA_TSTRING
+                               ? lua_tostring(d->L, -1) : "";
+        for (at = 0; words[at] != NULL; at++)
+            if (strcmp(words[at], word) == 0) break;
+        if (words[at] == NULL)
+            decl_fail(d, key, "'%.40s' is none of %s, %s, %s", word,
+                      words[0], words[1], words[2]);
+        if ((set >> at & 1) != 0)
+            decl_fail(d, key, "names %s twice", word);
+        set |= 1u << at;
+        lua_pop(d->L, 1);
+    }
+    lua_pop(d->L, 1);
+    return set;
+}
+
+static void read_mode(const struct decl *d, struct scenario_case *c)
+{
+    struct mode *o = &c->mode;
+    int recompute = RECOMPUTE_FULL, wave = WAVE_TRAIN;
+    bool grad = true, compiled = true;
+
+    o->tp = c->tp;
+    decl_word(d, "recompute", mode_recompute_words, &recompute);
+    o->recompute = (enum recompute)recompute;
+    o->modules = read_set(d, "recompute_modules", mode_module_words);
+    if (o->modules != 0 && o->recompute != RECOMPUTE_SELECTIVE)
+        decl_fail(d, "recompute_modules", "go with recompute = "
+                  "\"selective\" only, not with \"%s\"",
+                  mode_recompute_words[recompute]);
+    decl_word(d, "wave", mode_wave_words, &wave);
+    o->wave = (enum wave_kind)wave;
+    decl_flag(d, "grad", &grad);
+    decl_flag(d, "compiled", &compiled);
+    o->no_grad = !grad;
+    o->eager = !compiled;
 }
 
 /* ---- batch and plan ------------------------------------------------- */
@@ -393,6 +450,7 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     if (decl_word(&d, "dtype", dtypes, &dtype))
         script_dup(L, &c->dtype, dtypes[dtype]);
     if (decl_int(&d, "seed", 0, INT64_MAX, &seed)) c->seed = (uint64_t)seed;
+    read_mode(&d, c);
     read_model(&d, c);
     read_weights(&d, c);
     read_path(&d, "tokens", "data", &c->tokens);

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "batch/batch.h"
+#include "model/mode.h"
 #include "plan/plan.h"
 #include "price/price.h"
 #include "batch/routing.h"
@@ -30,6 +31,7 @@ struct scenario_case {
     char *model_path;       /* resolved */
     int64_t layers;         /* 0: all of the model */
     int64_t cp, ep, tp, pp;
+    struct mode mode;       /* its tp is tp above */
     int64_t lora_rank;
     double lora_alpha;
     int64_t waves;          /* >= 1; the first is cold */

@@ -145,11 +145,30 @@ static int check_device(const struct step_config *c, const struct dev *d,
     return ERR_OK;
 }
 
+/* What is not built yet is said, not run as something else. */
+static int check_mode(const struct step_config *c, struct err *e)
+{
+    const struct mode *o = &c->mode;
+    int rc = mode_check(o, c->model, e);
+
+    if (rc != ERR_OK) return rc;
+    if (mode_tp(o) > 1)
+        return BAD("tp: %lld: no device runs tensor parallelism yet",
+                   (long long)o->tp);
+    if (o->recompute != RECOMPUTE_FULL || o->wave != WAVE_TRAIN || o->no_grad)
+        return BAD("recompute: the step runs full recompute and a training "
+                   "wave only, not \"%s\" and \"%s\"",
+                   mode_recompute_words[o->recompute],
+                   mode_wave_words[o->wave]);
+    return ERR_OK;
+}
+
 static int check_config(const struct step_config *c, const struct dev *d,
                         const struct comm *comm, struct err *e)
 {
     int rc = check_parallel(c, e);
 
+    if (rc == ERR_OK) rc = check_mode(c, e);
     if (rc == ERR_OK) rc = check_numbers(c, e);
     if (rc == ERR_OK) rc = check_rows(c, e);
     if (rc == ERR_OK) rc = check_stages(c, e);

@@ -17,6 +17,7 @@
 #include "dev/dev.h"
 #include "mem/mem.h"
 #include "model/checkpoint.h"
+#include "model/mode.h"
 #include "model/model.h"
 #include "model/param.h"
 #include "plan/plan.h"
@@ -36,6 +37,7 @@ struct step_config {
     const struct plan *plan;
     int64_t rank;           /* context-parallel rank */
     int64_t ep;             /* 1, or the plan's cp */
+    struct mode mode;
     int64_t lora_rank;      /* 0: no adapters */
     double lora_alpha;      /* scale is alpha / r; 32 upstream */
     int64_t head_rows;      /* labelled rows on this rank (sizes only) */
@@ -67,6 +69,9 @@ void step_free(struct step *s);
 struct step_result {
     double loss;            /* summed over ranks; 0 where nothing computes */
     struct mem_peak peak;
+    uint64_t start_bytes;   /* allocated when the wave began */
+    int64_t retained_bytes; /* allocated when its forward was over, outputs
+                               held, less start_bytes */
     /* where the peak lies, for the report */
     int64_t received_max;   /* pairs received in the most loaded layer */
     int64_t *received;      /* [layers], owned by the step */

@@ -75,6 +75,14 @@ static void wave_result(struct step *s, struct step_result *out)
     out->hybridep_bytes = s->hybridep_bytes;
 }
 
+static uint64_t allocated(const struct step *s)
+{
+    struct mem_stats now;
+
+    mem_stats(s->mem, &now);
+    return now.allocated;
+}
+
 static int check_data(const struct step *s, const struct step_data *data,
                       struct err *e)
 {
@@ -93,9 +101,11 @@ int step_wave(struct step *s, int64_t wave, const struct step_data *data,
     s->data = data;
     s->phase = PHASE_FORWARD;
     mem_mark_peak(s->mem);
+    out->start_bytes = allocated(s);
     adapters_zero(s);
     inputs_make(s);
     if (s->rc == ERR_OK) forward(s);
+    out->retained_bytes = (int64_t)(allocated(s) - out->start_bytes);
     if (s->rc == ERR_OK) backward(s, head(s));
     if (s->rc == ERR_OK) finish(s, &out->loss);
     if (s->rc != ERR_OK && s->comm != NULL)

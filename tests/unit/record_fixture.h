@@ -57,6 +57,8 @@ static inline void fixture_peak(struct record_rank *k, int64_t unit,
 {
     *k = (struct record_rank){.received_max = 387176, .hybridep_bytes = 1000,
                               .executor_bytes = 8 * unit,
+                              .retained_bytes = 24 * unit,
+                              .start_bytes = 1 << 20,
                               .mirror_bytes = 8 * unit, .has_kept = true};
     fixture_terms(k->peak.by, unit, layer % 4 != 3, true);
     k->kept[LAYER_ATTENTION][CAT_ATTENTION] = 9 * unit;
@@ -144,7 +146,9 @@ static inline void fixture_case(struct fixture *f, const char *scenario,
     f->kase = (struct record_case){.device = "dry", .scenario = scenario,
         .name = name, .model = "Qwen3.6-35B-A3B", .layers = 40, .cp = 2,
         .ep = 2, .tp = 1, .pp = 1, .lora_rank = 8, .dtype = "bf16",
-        .weights = "random", .batch = "layout", .tokens = 96794,
+        .weights = "random", .recompute = "full", .modules = "",
+        .grad = true, .compiled = true, .kind = "train",
+        .batch = "layout", .tokens = 96794,
         .attention_rows = f->attention_rows, .gdn_rows = f->gdn_rows,
         .routed_rows = 48397, .top_k = 8, .routing = "balanced", .seed = 1,
         .published_before_cold = NAN, .published_before_warm = NAN,

@@ -93,14 +93,15 @@ static void test_columns_are_frozen(void **state)
         "note\n",
         "device,scenario,case,wave,temperature,rank,allocated,requested,"
         "reserved,event,phase,layer,operator,category,received_pairs,"
-        "hybridep_bytes\n",
+        "hybridep_bytes,retained_bytes,start_bytes\n",
         "device,scenario,case,rank,layer,layer_kind,category,operator,count,"
         "bytes,rows,bytes_per_row,allocated_in,freed_in,freed_after\n",
         "device,scenario,case,wave,temperature,loss\n",
         "device,scenario,case,wave,temperature,rank,what,ns\n",
         "device,scenario,case,wave,temperature,rank,what,bytes\n",
         "device,scenario,case,about,model,layers,cp,ep,tp,pp,lora_rank,dtype,"
-        "weights,batch,tokens,sequences,attention_rows,gdn_rows,routed_rows,"
+        "weights,recompute,recompute_modules,grad,compiled,wave,"
+        "batch,tokens,sequences,attention_rows,gdn_rows,routed_rows,"
         "top_k,head_rows,output_bytes,routing,seed,waves,"
         "published_before_cold,published_before_warm,published_after_cold,"
         "published_after_warm,records,peaks,status,note\n",
@@ -132,6 +133,10 @@ static void test_rows(void **state)
     fixture_case(&f, "s, with \"quotes\"", " c", 1000000);
     f.kase.n_wave = 1;
     f.kase.published_before_cold = 18.2;
+    f.kase.recompute = "selective";
+    f.kase.modules = "core_attn+mlp";
+    f.kase.compiled = false;
+    f.kase.kind = "hidden";
     f.wave[0].n_estimate = f.wave[0].n_variant = f.wave[0].n_timing = 0;
     f.wave[0].n_rank = 0;
     f.wave[0].status = f.kase.status = STATUS_OOM;
@@ -152,8 +157,8 @@ static void test_rows(void **state)
         "attn.qkv.dgrad\n");
     assert_string_equal(buf_text(&t.file[RECORD_CASES]),
         "dry,\"s, with \"\"quotes\"\"\",\" c\",,Qwen3.6-35B-A3B,40,2,2,1,1,8,"
-        "bf16,random,layout,96794,0,52480 44314,48194 48600,48397,8,0,0,"
-        "balanced,1,1,18.2,,,,1,0,oom,\n");
+        "bf16,random,selective,core_attn+mlp,yes,no,hidden,layout,96794,0,"
+        "52480 44314,48194 48600,48397,8,0,0,balanced,1,1,18.2,,,,1,0,oom,\n");
     record_text_free(&t);
 }
 
@@ -171,7 +176,8 @@ static void test_peak_rows(void **state)
     assert_int_equal(record_render(&f.kase, &t, &e), ERR_OK);
     s = buf_text(&t.file[RECORD_PEAKS]);
     assert_non_null(strstr(s, "dry,s,c,0,cold,1,230781376,230777280,"
-        "232878528,4711,recompute,39,moe.fc2.sum,moe_experts,387176,1000\n"));
+        "232878528,4711,recompute,39,moe.fc2.sum,moe_experts,387176,1000,"
+        "24000000,1048576\n"));
     assert_non_null(strstr(s, "recompute,,moe.fc2.sum"));
     s = buf_text(&t.file[RECORD_RECORDS]);
     assert_non_null(strstr(s, "dry,s,c,0,cold,1,peak,rounding,4096,ok,\n"));

@@ -152,6 +152,23 @@ static void test_case_words(void **state)
          ":3" X "dtype: unknown value 'b16' (did you mean 'bf16'?)"},
         {"dtype = 'quad'",
          ":3" X "dtype: unknown value 'quad' (known: bf16 f32 f64)"},
+        {"recompute = 'slective'", ":3" X "recompute: unknown value "
+         "'slective' (did you mean 'selective'?)"},
+        {"wave = 'hiden'", ":3" X "wave: unknown value 'hiden' (did you "
+         "mean 'hidden'?)"},
+        {"grad = 1", ":3" X "grad: must be true or false, not 1"},
+        {"compiled = 'no'", ":3" X "compiled: must be true or false, not "
+         "'no'"},
+        {"recompute_modules = {'mlp'}", ":3" X "recompute_modules: go with "
+         "recompute = \"selective\" only, not with \"full\""},
+        {"recompute = 'selective', recompute_modules = {'mlp', 'core'}",
+         ":3" X "recompute_modules: 'core' is none of core_attn, mlp, moe"},
+        {"recompute = 'selective', recompute_modules = {'moe', 'moe'}",
+         ":3" X "recompute_modules: names moe twice"},
+        {"recompute = 'selective', recompute_modules = {3}",
+         ":3" X "recompute_modules: '' is none of core_attn, mlp, moe"},
+        {"recompute = 'selective', recompute_modules = 'mlp'",
+         ":3" X "recompute_modules: must be a table, not 'mlp'"},
         {"name = 'a b'", ":3: case 'a b': name: may hold up to 100 letters, "
          "digits and ._+=@-"},
         {"name = 5", ":3: case 1: name: must be a string, not 5"},

@@ -42,6 +42,9 @@ static void test_defaults(void **state)
     assert_int_equal(c->routed_rows, -1);
     assert_int_equal(c->routing.kind, ROUTING_BALANCED);
     assert_true(c->cp_attention && !c->softmax_offset);
+    assert_int_equal(c->mode.recompute, RECOMPUTE_FULL);
+    assert_int_equal(c->mode.wave, WAVE_TRAIN);
+    assert_true(c->mode.modules == 0 && !c->mode.no_grad && !c->mode.eager);
     assert_int_equal(c->device_bytes, 0);
     assert_false(c->has_tolerance);
     assert_true(isnan(c->published_before_cold));
@@ -58,6 +61,8 @@ static const char every_key[] =
     "  head_rows = 6, price_head_rows = 0, output_bytes = 11,\n"
     "  hybridep_held_rows = 12, routing = {cv = 0.5, seed = 3},\n"
     "  softmax_offset = true, cp_attention = false,\n"
+    "  recompute = 'selective', recompute_modules = {'moe', 'core_attn'},\n"
+    "  grad = false, compiled = false, wave = 'hidden',\n"
     "  learning_rate = 0.25, device_bytes = '80G',\n"
     "  tolerance = {under = 1, over = 25.5},\n"
     "  published = {before_cold = 1, before_warm = -2, after_cold = 3,\n"
@@ -80,6 +85,15 @@ static void check_sizes(const struct scenario_case *c)
     assert_int_equal(c->price_head_rows, 0);
     assert_int_equal(c->output_bytes, 11);
     assert_int_equal(c->hybridep_held_rows, 12);
+}
+
+static void check_mode(const struct mode *o)
+{
+    assert_int_equal(o->tp, 3);
+    assert_int_equal(o->recompute, RECOMPUTE_SELECTIVE);
+    assert_int_equal(o->modules, MODULE_MOE + MODULE_CORE_ATTN);
+    assert_int_equal(o->wave, WAVE_HIDDEN);
+    assert_true(o->no_grad && o->eager);
 }
 
 static void test_every_key(void **state)
@@ -107,6 +121,7 @@ static void test_every_key(void **state)
     assert_true(c->routing.cv == 0.5 && c->routing.seed == 3);
     assert_true(c->softmax_offset && !c->cp_attention);
     assert_true(c->learning_rate == 0.25);
+    check_mode(&c->mode);
     assert_int_equal(c->device_bytes, 80000000000);
     assert_true(c->has_tolerance);
     assert_true(c->tolerance_under == 1 && c->tolerance_over == 25.5);

@@ -1,0 +1,63 @@
+/*
+** mode.h - how a step runs a model: what its backward recomputes, what a wave
+** is made of, over how many tensor-parallel ranks.
+**
+** The zero value is the traced executor's: full recompute, one layer at a
+** time, one rank, a training wave.
+*/
+#ifndef MODEL_MODE_H
+#define MODEL_MODE_H
+
+#include "model/model.h"
+
+/* What a layer keeps for its backward: nothing but its input, all that its
+** operators save, or all less what the modules below save inside. */
+enum recompute {
+    RECOMPUTE_FULL, RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_COUNT
+};
+
+/* Modules of selective recompute; a set of them is a sum. */
+enum {
+    MODULE_CORE_ATTN = 1,   /* scores and their sum: keeps q, k, v, output */
+    MODULE_MLP = 2,         /* a dense MLP with its norm: keeps its input */
+    MODULE_MOE = 4          /* the same of a mixture of experts */
+};
+
+/* Labels, logits and their loss; or forward to the hidden states of every
+** sequence, which the caller holds; or these with the mean of their squares
+** as the loss, and backward. */
+enum wave_kind { WAVE_TRAIN, WAVE_HIDDEN, WAVE_HIDDEN_LOSS, WAVE_COUNT };
+
+struct mode {
+    int64_t tp;             /* tensor-parallel ranks; 0 is 1 */
+    enum recompute recompute;
+    unsigned modules;       /* selective: a set of MODULE_* */
+    bool no_grad;           /* forward alone, nothing kept */
+    bool eager;             /* operators that a compiler fuses stay apart */
+    enum wave_kind wave;
+};
+
+#define MODE_MAX_TP 64
+
+static inline int64_t mode_tp(const struct mode *o)
+{
+    return o->tp > 0 ? o->tp : 1;
+}
+
+/* The words of scenarios and records: "full", "core_attn+mlp",
+** "hidden-loss". Lists end with NULL and go by the enum's values, modules by
+** bit. out of mode_modules holds MODE_MODULES_SIZE bytes; "" for none. */
+extern const char *const mode_recompute_words[];
+extern const char *const mode_module_words[];
+extern const char *const mode_wave_words[];
+#define MODE_MODULES_SIZE 32
+void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE]);
+
+/* Refuses what cannot be of this model (ERR_INPUT naming the key): modules
+** without selective recompute or selective without any, moe of a dense model
+** and mlp of one with experts alone, a tp that divides neither heads nor
+** widths, a loss without gradients. */
+int mode_check(const struct mode *o, const struct model *m, struct err *e)
+    MUST_CHECK;
+
+#endif
