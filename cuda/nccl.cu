@@ -51,6 +51,10 @@ int same_matrix(const struct nccl *n, struct err *e)
     for (int r = 1; r < n->comm.size; r++) {
         const struct head *b = &n->host[r];
 
+        if (a->every != b->every)
+            return err_set(e, ERR_RUN, "%s: rank 0 sums every %" PRId64
+                           ", rank %d every %" PRId64, a->what, a->every, r,
+                           b->every);
         if (a->rows == b->rows && a->cols == b->cols && a->type == b->type)
             continue;
         return err_set(e, ERR_RUN, "%s: rank 0 has %" PRId64 " x %" PRId64
@@ -159,12 +163,16 @@ __global__ void sum_parts(T *x, const unsigned char *parts, size_t stride,
     }
 }
 
-int launch_sum(struct nccl *n, const struct mat *x, int64_t first,
+/* The parts of this rank's sum: every so many, see comm.h. */
+int launch_sum(struct nccl *n, const struct mat *x, int every, int64_t first,
                int64_t count, size_t stride, struct err *e)
 {
     unsigned grid = cu_blocks(count, 1024);
-    const unsigned char *parts = n->parts;
-    int size = n->comm.size;
+    const unsigned char *parts = n->parts +
+        static_cast<size_t>(n->comm.rank % every) * stride;
+    int size = n->comm.size / every;
+
+    stride *= static_cast<size_t>(every);
 
     if (x->t == DT_BF16) {
         auto *p = static_cast<__nv_bfloat16 *>(x->p) + first;
@@ -183,7 +191,7 @@ int launch_sum(struct nccl *n, const struct mat *x, int64_t first,
     return ERR_OK;
 }
 
-int sum_all(struct nccl *n, const char *what, const struct mat *x,
+int sum_all(struct nccl *n, const char *what, const struct mat *x, int every,
             struct err *e)
 {
     int64_t width = dtype_bytes(x->t), count = x->rows * x->cols;
@@ -201,14 +209,14 @@ int sum_all(struct nccl *n, const char *what, const struct mat *x,
                                bytes, cudaMemcpyDeviceToDevice, n->stream));
         NC_TRY(ncclAllGather(mine, n->parts, stride, ncclUint8, n->link,
                              n->stream));
-        rc = launch_sum(n, x, at, k, stride, e);
+        rc = launch_sum(n, x, every, at, k, stride, e);
         if (rc != ERR_OK) return rc;
     }
     return nc_drain(n, what, e);
 }
 
 int nccl_all_reduce(struct comm *c, struct dev *d, const char *what,
-                    struct mat x, struct err *e)
+                    struct mat x, int every, struct err *e)
 {
     struct nccl *n = nccl_of(c);
     int rc = nc_begin(n, d, what, e);
@@ -218,11 +226,12 @@ int nccl_all_reduce(struct comm *c, struct dev *d, const char *what,
     h->rows = x.rows;
     h->cols = x.cols;
     h->type = x.t;
+    h->every = every;
     if (nc_swap_heads(n, what, e) != ERR_OK) return nc_broken(n, what, e);
     rc = nc_same_call(n, what, e);
     if (rc == ERR_OK) rc = same_matrix(n, e);
     if (rc != ERR_OK) return rc;
-    rc = sum_all(n, what, &x, e);
+    rc = sum_all(n, what, &x, every, e);
     return rc == ERR_OK ? rc : nc_broken(n, what, e);
 }
 

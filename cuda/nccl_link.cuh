@@ -23,7 +23,7 @@ enum kind { ALL_TO_ALL = 1, ALL_REDUCE, GATHER_COUNTS, CLOSE };
 /* What every rank tells the others before an exchange. */
 struct head {
     int64_t kind, n;
-    int64_t rows, cols, type;
+    int64_t rows, cols, type, every;    /* all_reduce */
     char what[56];
     int64_t value[head_values];     /* all_to_all: bytes sent to, then bytes
                                        expected from each; else counts */

@@ -190,9 +190,10 @@ static int received_share(const struct routing *r, int64_t ep, int64_t total,
 
 static int received_histogram(const struct routing *r, int64_t wave,
                               int64_t layer, int64_t experts, int64_t ep,
-                              int64_t total, int64_t *out, struct err *e)
+                              int64_t first, int64_t total, int64_t *out,
+                              struct err *e)
 {
-    int64_t cell, sum = 0;
+    int64_t cell, sum = 0, end = num_min(first + ep, r->ranks);
 
     if (r->waves == 1) wave = 0;
     if (wave >= r->waves || layer >= r->layers || r->experts > experts)
@@ -203,7 +204,7 @@ static int received_histogram(const struct routing *r, int64_t wave,
                        r->experts, wave, layer, experts);
     memset(out, 0, (size_t)ep * sizeof *out);
     cell = (wave * r->layers + layer) * r->ranks * r->experts;
-    for (int64_t i = 0; i < r->ranks * r->experts; i++) {
+    for (int64_t i = first * r->experts; i < end * r->experts; i++) {
         int64_t rows = r->rows[cell + i];
         out[i % r->experts / (experts / ep)] += rows;
         sum += rows;
@@ -217,8 +218,8 @@ static int received_histogram(const struct routing *r, int64_t wave,
 }
 
 int routing_received(const struct routing *r, int64_t wave, int64_t layer,
-                     int64_t experts, int64_t ep, int64_t total, int64_t *out,
-                     struct err *e)
+                     int64_t experts, int64_t ep, int64_t first,
+                     int64_t total, int64_t *out, struct err *e)
 {
     if (ep < 1 || experts < ep || experts % ep != 0 || experts > MAX_EXPERTS)
         return err_set(e, ERR_INPUT, "routing: ep %" PRId64 " does not "
@@ -231,7 +232,8 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
     if (r->kind == ROUTING_SHARE)
         return received_share(r, ep, total, out, e);
     if (r->kind == ROUTING_HISTOGRAM)
-        return received_histogram(r, wave, layer, experts, ep, total, out, e);
+        return received_histogram(r, wave, layer, experts, ep, first, total,
+                                  out, e);
     if (!routing_cv_fits(r->cv))
         return err_set(e, ERR_INPUT, "routing: cv must be 0 or from %g to "
                        "%d, not %g", ROUTING_MIN_CV, ROUTING_MAX_CV, r->cv);

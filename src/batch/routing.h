@@ -60,15 +60,17 @@ static inline bool routing_cv_fits(double cv)
     return cv == 0 || (cv >= ROUTING_MIN_CV && cv <= ROUTING_MAX_CV);
 }
 
-/* Pairs that each rank of the EP group receives in this layer and wave, when
-** the group's ranks route total pairs in all: out[ep], summing to total.
+/* Pairs that each rank of an EP group receives in this layer and wave, when
+** the group's ranks, first and those after it, route total pairs in all:
+** out[ep], summing to total. Every group has the same experts' loads; of a
+** histogram it takes what its own ranks send.
 ** Equal shares are as even as integers allow, low ranks first. ep must divide
 ** experts. With ep 1 the rank receives what it routes, total, whatever is
 ** stated. ERR_INPUT: a share that ep ranks cannot have, a histogram without
 ** this wave or layer, of other experts or another total. */
 int routing_received(const struct routing *r, int64_t wave, int64_t layer,
-                     int64_t experts, int64_t ep, int64_t total, int64_t *out,
-                     struct err *e) MUST_CHECK;
+                     int64_t experts, int64_t ep, int64_t first,
+                     int64_t total, int64_t *out, struct err *e) MUST_CHECK;
 
 /* Reads a histogram: any order of rows, each once; those left out are 0. The
 ** largest numbers found say how many waves, layers, ranks and experts there

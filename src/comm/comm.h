@@ -30,9 +30,12 @@ struct comm_ops {
                       const struct comm_part *recv, struct err *e);
     /* In-place sum of x [rows, cols] (bf16, f32 or f64, ld == cols, the same
     ** on every rank) in rank order, rounded once, bf16 summed in f32: the
-    ** same bits on all ranks. */
+    ** same bits on all ranks of a sum. every is 1, a sum over all ranks, or
+    ** divides their number: then it is over the ranks whose number leaves
+    ** the same rest as this one's, such as hold the same experts where EP
+    ** groups of that size follow one another. */
     int (*all_reduce)(struct comm *c, struct dev *d, const char *what,
-                      struct mat x, struct err *e);
+                      struct mat x, int every, struct err *e);
     /* n host integers from each rank into all[size * n]. */
     int (*gather_counts)(struct comm *c, const char *what, const int64_t *mine,
                          int64_t n, int64_t *all, struct err *e);

@@ -31,6 +31,7 @@ struct post {
     const char *kind, *what;
     const struct comm_part *send, *recv;    /* all_to_all */
     struct mat x;                           /* all_reduce */
+    int every;
     const int64_t *mine;                    /* gather_counts */
     int64_t n;
 };
@@ -197,6 +198,10 @@ static int same_matrix(const struct group *g, struct err *e)
     for (int r = 1; r < g->size; r++) {
         const struct mat *b = &g->post[r].x;
 
+        if (g->post[0].every != g->post[r].every)
+            return err_set(e, ERR_RUN, "%s: rank 0 sums every %d, rank %d "
+                           "every %d", g->post[0].what, g->post[0].every, r,
+                           g->post[r].every);
         if (a->rows == b->rows && a->cols == b->cols && a->t == b->t) continue;
         return err_set(e, ERR_RUN, "%s: rank 0 has %" PRId64 " x %" PRId64
                        " %s, rank %d has %" PRId64 " x %" PRId64 " %s",
@@ -237,10 +242,11 @@ static int local_all_to_all(struct comm *c, struct dev *d, const char *what,
     return part(c, what, rc, e);
 }
 
-/* Sums all ranks' elements in rank order. */
-static int sum_posts(const struct group *g, struct dev *d,
+/* Sums the elements of rank's group in rank order. */
+static int sum_posts(const struct group *g, struct dev *d, int rank,
                      struct move_sum *sum, struct err *e)
 {
+    int every = g->post[rank].every, first = rank % every;
     int rc = same_call(g, e);
 
     if (rc == ERR_OK) rc = same_matrix(g, e);
@@ -249,22 +255,24 @@ static int sum_posts(const struct group *g, struct dev *d,
 
         rc = move_sum_start(d, x->rows * x->cols, x->t, sum, e);
     }
-    for (int r = 0; r < g->size && rc == ERR_OK; r++)
-        rc = move_sum_add(sum, d, g->post[r].x.p, r == 0, e);
+    for (int r = first; r < g->size && rc == ERR_OK; r += every)
+        rc = move_sum_add(sum, d, g->post[r].x.p, r == first, e);
     return rc;
 }
 
 static int local_all_reduce(struct comm *c, struct dev *d, const char *what,
-                            struct mat x, struct err *e)
+                            struct mat x, int every, struct err *e)
 {
-    struct post p = {.kind = "all_reduce", .what = what, .x = x};
+    struct post p = {.kind = "all_reduce", .what = what, .x = x,
+                     .every = every};
     struct move_sum sum = {0};
     int rc = move_sync(d, e);
 
     assert(x.ld == x.cols || x.rows <= 1);
+    assert(every > 0 && c->size % every == 0);
     if (rc == ERR_OK) rc = meet(c, &p, e);
     if (rc != ERR_OK) return rc;
-    rc = part(c, what, sum_posts(group_of(c), d, &sum, e), e);
+    rc = part(c, what, sum_posts(group_of(c), d, c->rank, &sum, e), e);
     if (rc == ERR_OK) rc = move_sum_store(&sum, d, x.p, e);
     move_sum_free(&sum);
     return rc;

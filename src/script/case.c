@@ -444,8 +444,8 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     decl_text(&d, "name", &c->name);
     check_name(&d, c->name);
     decl_fields(&d, case_fields, c);
-    if (c->ep != 1 && c->ep != c->cp)
-        decl_fail(&d, "ep", "must be 1 or cp, %" PRId64 ", not %" PRId64,
+    if (c->cp % c->ep != 0)
+        decl_fail(&d, "ep", "must divide cp, %" PRId64 ", not be %" PRId64,
                   c->cp, c->ep);
     if (decl_word(&d, "dtype", dtypes, &dtype))
         script_dup(L, &c->dtype, dtypes[dtype]);

@@ -3,7 +3,7 @@
 **
 ** EP1: pairs are permuted within the rank; the traced all-to-all path holds
 ** the permuted rows until the MoE forward returns and a copy sorted by
-** expert beside them. EP2: rows cross through buffers that lie outside the
+** expert beside them. EP > 1: rows cross through buffers that lie outside the
 ** caching allocator (grow only, counted apart), and one copy sorted by
 ** expert is made inside it.
 */
@@ -75,26 +75,28 @@ static struct wire wire_of(struct step *s, int64_t sent, int64_t received)
     return lay_out(s, s->hybridep_addr, sent, received, &end);
 }
 
-/* Pairs that rank from routes to experts of rank to. */
+/* Pairs that rank from routes to experts of rank to, of the same EP group. */
 static int64_t routed(const struct step *s, int64_t from, int64_t to)
 {
     const int64_t *c = s->route.counts + from * s->m->experts;
-    int64_t el = s->local_experts, x, n = 0;
+    int64_t el = s->local_experts, first = to % s->c.ep * el, x, n = 0;
 
-    for (x = to * el; x < (to + 1) * el; x++) n += c[x];
+    for (x = first; x < first + el; x++) n += c[x];
     return n;
 }
 
-/* out: from this rank's routed pairs to the experts' ranks; else back. */
+/* out: from this rank's routed pairs to the experts' ranks; else back. Ranks
+** of other EP groups take part with nothing to give. */
 static void cross(struct step *s, const char *what, struct mat from,
                   struct mat to, bool out)
 {
-    struct comm_part send[PLAN_MAX_RANKS], recv[PLAN_MAX_RANKS];
-    int64_t me = s->c.rank, r, a = 0, b = 0;
+    struct comm_part send[PLAN_MAX_RANKS] = {{NULL, 0}};
+    struct comm_part recv[PLAN_MAX_RANKS] = {{NULL, 0}};
+    int64_t me = s->c.rank, group = moe_group(s), r, a = 0, b = 0;
     int64_t width = from.cols * dtype_bytes(from.t);
 
     if (s->comm == NULL || s->k == NULL) return;
-    for (r = 0; r < s->c.ep; r++) {
+    for (r = group; r < group + s->c.ep; r++) {
         int64_t there = out ? routed(s, me, r) : routed(s, r, me);
         int64_t here = out ? routed(s, r, me) : routed(s, me, r);
 

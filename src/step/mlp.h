@@ -9,7 +9,7 @@
 
 /* The routed part's host side, one layer at a time (moe_route.c). */
 struct moe_route {
-    int64_t *counts;            /* [ep][experts] pairs rank r sends to e */
+    int64_t *counts;            /* [cp][experts] pairs rank r sends to e */
     int64_t *own;               /* [experts] of this rank; apart, because the
                                    others read it while counts is written */
     int64_t *offset;            /* [local experts + 1] rows per own expert */

@@ -1,9 +1,10 @@
 /*
 ** moe_route.c - the router, and who gets which (token, expert) pairs.
 **
-** On devices that compute, counts come from the router's own choice: every
-** rank's counts per expert are gathered over the EP group. Elsewhere the
-** scenario states them (routing.h). A rank's sorted pairs lie by expert, so
+** EP groups are ep ranks in a row, each with all experts among them. On
+** devices that compute, counts come from the router's own choice: every
+** rank's counts per expert are gathered. Elsewhere the scenario states them
+** (routing.h). A rank's sorted pairs lie by expert, so
 ** with contiguous experts they also lie by destination; what it receives
 ** comes as [source][own expert] blocks and is put in the order
 ** [own expert][source].
@@ -18,7 +19,8 @@ int moe_route_new(struct step *s)
     int64_t el = s->local_experts, ep = s->c.ep;
     struct moe_route *r = &s->route;
 
-    r->counts = calloc((size_t)(ep * s->m->experts) + 1, sizeof *r->counts);
+    r->counts = calloc((size_t)(s->cp * s->m->experts) + 1,
+                       sizeof *r->counts);
     r->own = calloc((size_t)s->m->experts + 1, sizeof *r->own);
     r->offset = calloc((size_t)el + 1, sizeof *r->offset);
     r->block = calloc((size_t)(el * ep) + 1, sizeof *r->block);
@@ -80,9 +82,9 @@ static const int64_t *forced_routes(struct step *s, struct mat n,
 static int64_t group_pairs(const struct step *s)
 {
     enum layer_kind kind = s->m->kind[s->layer];
-    int64_t r, rows = 0;
+    int64_t first = moe_group(s), r, rows = 0;
 
-    for (r = 0; r < s->cp; r++)
+    for (r = first; r < first + s->c.ep; r++)
         rows += kind == LAYER_GDN ? s->c.plan->rank[r].gdn_rows
                                   : s->c.plan->rank[r].attention_rows;
     return rows * s->m->top_k;
@@ -98,9 +100,9 @@ static void stated_counts(struct step *s, int64_t own_pairs)
         s->route.received = own_pairs;
     } else if (s->phase == PHASE_FORWARD) {
         s->rc = routing_received(s->c.routing, s->wave, s->layer,
-                                 s->m->experts, s->c.ep, group_pairs(s), got,
-                                 s->e);
-        s->route.received = s->rc == ERR_OK ? got[s->c.rank] : 0;
+                                 s->m->experts, s->c.ep, moe_group(s),
+                                 group_pairs(s), got, s->e);
+        s->route.received = s->rc == ERR_OK ? got[s->c.rank % s->c.ep] : 0;
     } else {
         s->route.received = s->received[s->layer];
     }
@@ -111,12 +113,13 @@ static void lay_out_blocks(struct step *s)
 {
     struct moe_route *r = &s->route;
     int64_t el = s->local_experts, ep = s->c.ep, q, x;
-    int64_t first = ep == 1 ? 0 : s->c.rank * el, at = 0;
+    int64_t first = s->c.rank % ep * el, at = 0;
+    const int64_t *counts = r->counts + moe_group(s) * s->m->experts;
 
     memset(r->offset, 0, (size_t)(el + 1) * sizeof *r->offset);
     for (q = 0; q < ep; q++)
         for (x = 0; x < el; x++) {
-            int64_t n = r->counts[q * s->m->experts + first + x];
+            int64_t n = counts[q * s->m->experts + first + x];
 
             r->block[x * ep + q] = (struct range){at, n};
             r->offset[x + 1] += n;
@@ -132,7 +135,7 @@ static void computed_counts(struct step *s, const int64_t *own)
     int64_t n = s->m->experts;
 
     if (s->c.ep == 1)
-        memcpy(r->counts, own, (size_t)n * sizeof *own);
+        memcpy(r->counts + s->c.rank * n, own, (size_t)n * sizeof *own);
     else if (s->rc == ERR_OK)
         s->rc = s->comm->ops->gather_counts(s->comm, "expert counts", own, n,
                                             r->counts, s->e);

@@ -62,6 +62,11 @@ static inline int64_t step_rows(const struct step *s, enum layer_kind layout)
 {
     return layout == LAYER_GDN ? s->rp->gdn_rows : s->rp->attention_rows;
 }
+/* The first rank of this rank's EP group. */
+static inline int64_t moe_group(const struct step *s)
+{
+    return s->c.rank - s->c.rank % s->c.ep;
+}
 static inline struct mat weight_of(const struct step *s, enum weight w)
 {
     return s->lw[s->layer].w[w].m;

@@ -22,8 +22,8 @@ static int check_parallel(const struct step_config *c, struct err *e)
     if (c->rank < 0 || c->rank >= cp)
         return BAD("rank: %lld is not from 0 to %lld", (long long)c->rank,
                    (long long)cp - 1);
-    if (c->ep != 1 && c->ep != cp)
-        return BAD("ep: %lld is neither 1 nor cp, which is %lld",
+    if (c->ep < 1 || cp % c->ep != 0)
+        return BAD("ep: %lld does not divide cp, which is %lld",
                    (long long)c->ep, (long long)cp);
     if (c->ep > 1 && experts % c->ep != 0)
         return BAD("ep: %lld does not divide the %lld experts (num_experts)",

@@ -36,7 +36,8 @@ struct step_config {
     const struct model *model;
     const struct plan *plan;
     int64_t rank;           /* context-parallel rank */
-    int64_t ep;             /* 1, or the plan's cp */
+    int64_t ep;             /* divides the plan's cp: groups of ep ranks in
+                               a row share the experts among them */
     struct mode mode;
     int64_t lora_rank;      /* 0: no adapters */
     double lora_alpha;      /* scale is alpha / r; 32 upstream */

@@ -53,7 +53,7 @@ static void finish(struct step *s, double *loss)
     s->phase = PHASE_OPTIMIZER;
     adapters_reduce(s);
     if (s->comm != NULL && s->rc == ERR_OK)
-        s->rc = s->comm->ops->all_reduce(s->comm, s->dev, "loss", s->loss.m,
+        s->rc = s->comm->ops->all_reduce(s->comm, s->dev, "loss", s->loss.m, 1,
                                          s->e);
     if (s->k != NULL && s->rc == ERR_OK)
         s->rc = s->dev->ops->download(s->dev, loss, s->loss.m.p,

@@ -192,20 +192,22 @@ void adapters_zero(struct step *s)
 }
 
 /* Gradients are partial sums over a rank's rows. With expert parallelism an
-** expert lives once, so its gradient is whole already (model.md 5). */
+** expert lives once in each EP group: there its gradient is whole already
+** (model.md 5), and the groups' are summed. */
 static void reduce_one(struct step *s, enum site site, struct adapter *a,
                        int64_t unused)
 {
     bool expert = site == SITE_EXPERT_UP || site == SITE_EXPERT_DOWN;
+    int every = expert ? (int)s->c.ep : 1;
 
     (void)unused;
-    if (expert && s->c.ep > 1) return;
+    if (expert && s->c.ep == s->cp) return;
     if (s->rc == ERR_OK)
         s->rc = s->comm->ops->all_reduce(s->comm, s->dev, "adapter gradients",
-                                         a->grad_a.m, s->e);
+                                         a->grad_a.m, every, s->e);
     if (s->rc == ERR_OK)
         s->rc = s->comm->ops->all_reduce(s->comm, s->dev, "adapter gradients",
-                                         a->grad_b.m, s->e);
+                                         a->grad_b.m, every, s->e);
 }
 
 void adapters_reduce(struct step *s)

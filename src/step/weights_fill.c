@@ -64,8 +64,8 @@ void weights_fill(struct step *s, const struct param *p, struct mat x)
     char name[256];
     uint64_t first = 0;
 
-    if (is_routed(p) && s->c.ep > 1)
-        first = (uint64_t)(s->c.rank * p->count);
+    if (is_routed(p))
+        first = (uint64_t)(s->c.rank % s->c.ep * p->count);
     weights_name(s, p->layer, p->tensor, name, sizeof name);
     RUN(s, random, .x = x, .seed = s->c.seed, .stream = random_stream(name),
         .first = first, .scale = z.scale, .offset = z.offset);

@@ -116,7 +116,7 @@ static void load_plain(struct loader *l)
     memcpy(dim, p->dim, sizeof dim);
     if (p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN) {
         dim[0] = l->s->m->experts;
-        rank = l->s->c.ep > 1 ? l->s->c.rank : 0;
+        rank = l->s->c.rank % l->s->c.ep;
     }
     t = find(l, p->tensor, dim, used_dims(dim));
     if (t != NULL) take(l, t, rank * p->count, p->count);
@@ -140,7 +140,7 @@ static void load_each_expert(struct loader *l)
 {
     const struct model *m = l->s->m;
     int64_t el = l->s->local_experts, i;
-    int64_t first = l->s->c.ep > 1 ? l->s->c.rank * el : 0;
+    int64_t first = l->s->c.rank % l->s->c.ep * el;
 
     for (i = first; i < first + el && l->s->rc == ERR_OK; i++) {
         if (l->p->site == SITE_EXPERT_DOWN) {

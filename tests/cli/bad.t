@@ -106,7 +106,7 @@ $ peakproof run case.lua -- key=layers value=99
 !* peakproof: case.lua: case 'a': */Qwen3.6-35B-A3B.json: layers: 99 asked, the model has 40
 = 3
 $ peakproof run case.lua -- key=ep value=3
-!* peakproof: case.lua:*: case 'a': ep: must be 1 or cp, 2, not 3
+!* peakproof: case.lua:*: case 'a': ep: must divide cp, 2, not be 3
 = 3
 $ sed 's/cp = 2/cp = 3/' case.lua >three.lua; peakproof run three.lua -- key=ep value=3
 !* peakproof: three.lua: case 'a': ep: 3 does not divide the 256 experts of Qwen3.6-35B-A3B

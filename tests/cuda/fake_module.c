@@ -108,7 +108,7 @@ static int fake_all_to_all(struct comm *c, struct dev *d, const char *what,
 }
 
 static int fake_all_reduce(struct comm *c, struct dev *d, const char *what,
-                           struct mat x, struct err *e)
+                           struct mat x, int every, struct err *e)
 {
     struct fake *f = (struct fake *)c;
     int64_t n = x.rows * x.cols;
@@ -124,7 +124,7 @@ static int fake_all_reduce(struct comm *c, struct dev *d, const char *what,
         float sum = 0;
         double wide = 0;
 
-        for (int r = 0; r < c->size; r++)
+        for (int r = c->rank % every; r < c->size; r += every)
             if (x.t == DT_F32) sum += ((float *)(void *)f->s->area[r])[i];
             else wide += ((double *)(void *)f->s->area[r])[i];
         if (x.t == DT_F32) ((float *)x.p)[i] = sum;

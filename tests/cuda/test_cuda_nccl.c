@@ -129,12 +129,13 @@ static double get(const void *p, enum dtype t, int64_t i)
     return (double)from_bf16(((const uint16_t *)p)[i]);
 }
 
-/* In rank order, f32 for bf16 and f32, rounded once. */
-static double sum_of(int size, int64_t i, enum dtype t)
+/* Over ranks first, first + every, ... in rank order, f32 for bf16 and f32,
+** rounded once. */
+static double sum_of(int size, int first, int every, int64_t i, enum dtype t)
 {
-    double sum = rounded(element(0, i), t);
+    double sum = rounded(element(first, i), t);
 
-    for (int r = 1; r < size; r++) {
+    for (int r = first + every; r < size; r += every) {
         sum += rounded(element(r, i), t);
         if (t != DT_F64) sum = (double)(float)sum;
     }
@@ -142,7 +143,7 @@ static double sum_of(int size, int64_t i, enum dtype t)
 }
 
 static int reduce_one(struct comm *c, struct dev *d, enum dtype t,
-                      int64_t rows, int64_t cols, struct err *e)
+                      int every, int64_t rows, int64_t cols, struct err *e)
 {
     int64_t n = rows * cols, wrong = 0;
     struct mat x = {malloc((size_t)(n * dtype_bytes(t)) + 1), rows, cols,
@@ -150,9 +151,10 @@ static int reduce_one(struct comm *c, struct dev *d, enum dtype t,
     int rc;
 
     for (int64_t i = 0; i < n; i++) put(x.p, t, i, element(c->rank, i));
-    rc = c->ops->all_reduce(c, d, "adapter gradients", x, e);
+    rc = c->ops->all_reduce(c, d, "adapter gradients", x, every, e);
     for (int64_t i = 0; i < n; i++)
-        wrong += get(x.p, t, i) != sum_of(c->size, i, t);
+        wrong += get(x.p, t, i)
+                 != sum_of(c->size, c->rank % every, every, i, t);
     free(x.p);
     if (rc == ERR_OK && wrong > 0)
         rc = err_set(e, ERR_WRONG, "%d of %d sums differ", (int)wrong,
@@ -168,12 +170,14 @@ static int act_reduce(struct world *w, struct comm *c, struct dev *d,
 
     (void)w;
     for (int k = 0; k < 3 && rc == ERR_OK; k++) {
-        rc = reduce_one(c, d, type[k], 1, 1, e);
-        if (rc == ERR_OK) rc = reduce_one(c, d, type[k], 0, 7, e);
-        if (rc == ERR_OK) rc = reduce_one(c, d, type[k], 3, 333, e);
+        rc = reduce_one(c, d, type[k], 1, 1, 1, e);
+        if (rc == ERR_OK) rc = reduce_one(c, d, type[k], 1, 0, 7, e);
+        for (int every = 1; every <= c->size && rc == ERR_OK; every++)
+            if (c->size % every == 0)
+                rc = reduce_one(c, d, type[k], every, 3, 333, e);
     }
     /* more than one part of 4 MiB */
-    return rc == ERR_OK ? reduce_one(c, d, DT_F64, 3, 200000, e) : rc;
+    return rc == ERR_OK ? reduce_one(c, d, DT_F64, 1, 3, 200000, e) : rc;
 }
 
 static void sums_in_rank_order(void **state)
@@ -250,14 +254,14 @@ static int act_misfit(struct world *w, struct comm *c, struct dev *d,
         if (k == 0)
             rc = c->ops->all_to_all(c, d, "kv fetch", send, recv, e);
         else if (k == 1)
-            rc = c->ops->all_reduce(c, d, "loss", x, e);
+            rc = c->ops->all_reduce(c, d, "loss", x, 1, e);
         else if (k == 2)
             rc = c->ops->gather_counts(c, "counts", mine, 1 + me, all, e);
         else if (k == 3)
             rc = c->ops->gather_counts(c, me == 0 ? "rows" : "columns", mine,
                                        1, all, e);
         else if (me == 0)
-            rc = c->ops->all_reduce(c, d, "sum", x, e);
+            rc = c->ops->all_reduce(c, d, "sum", x, 1, e);
         else
             rc = c->ops->gather_counts(c, "sum", mine, 1, all, e);
         if (rc != ERR_RUN || strcmp(e->text, text[k]) != 0)
@@ -466,7 +470,7 @@ static int act_all(struct world *w, struct comm *c, struct dev *d,
 
     (void)w;
     if (rc == ERR_OK && !right) rc = err_set(e, ERR_WRONG, "other bytes");
-    if (rc == ERR_OK) rc = reduce_one(c, d, DT_BF16, 2, 50, e);
+    if (rc == ERR_OK) rc = reduce_one(c, d, DT_BF16, 1, 2, 50, e);
     if (rc == ERR_OK) rc = c->ops->gather_counts(c, "counts", &one, 1, all,
                                                  e);
     return rc;

@@ -48,9 +48,11 @@ static void test_losses(void **state)
 {
     static const struct run runs[] = {
         {.cp = 1, .ep = 1, .lora = 4}, {.cp = 2, .ep = 1, .lora = 4},
-        {.cp = 2, .ep = 2, .lora = 4, .cut = 70},
+        {.cp = 2, .ep = 2, .lora = 4, .cut = 70}, {.cp = 4, .ep = 2, .lora = 4},
+        {.cp = 8, .ep = 4, .lora = 4},
     };
-    static const struct world *const worlds[] = {&forked, &small, &forked};
+    static const struct world *const worlds[] = {&forked, &small, &forked,
+                                                 &small, &forked};
     size_t i;
 
     (void)state;
@@ -131,14 +133,14 @@ static struct routing recorded(const struct world *w, const struct run *run,
     struct routing r = {.kind = ROUTING_HISTOGRAM, .waves = run->waves,
                         .layers = w->m.layers, .ranks = run->cp,
                         .experts = w->m.experts};
-    int64_t l, q, per_rank = w->m.experts / run->cp;
+    int64_t l, q, per_rank = w->m.experts / run->ep;
     int64_t n = r.waves * r.layers;
 
     r.rows = calloc((size_t)(n * r.ranks * r.experts), sizeof *r.rows);
     if (r.rows == NULL) abort();
     for (l = 0; l < n; l++)
         for (q = 0; q < run->cp; q++)
-            r.rows[l * r.ranks * r.experts + q * per_rank] =
+            r.rows[(l * r.ranks + q) * r.experts + q % run->ep * per_rank] =
                 o->received[l * run->cp + q];
     return r;
 }

@@ -18,7 +18,7 @@ static void receive(const struct routing *r, int64_t layer, int64_t experts,
 {
     struct err e;
     int64_t sum = 0;
-    int rc = routing_received(r, 0, layer, experts, ep, total, out, &e);
+    int rc = routing_received(r, 0, layer, experts, ep, 0, total, out, &e);
 
     if (rc != ERR_OK) print_error("%s\n", e.text);
     assert_int_equal(rc, ERR_OK);
@@ -75,8 +75,8 @@ static void fails(const struct routing *r, int64_t wave, int64_t layer,
     int64_t out[64];
     struct err e;
 
-    assert_int_equal(routing_received(r, wave, layer, experts, ep, total, out,
-                                      &e), ERR_INPUT);
+    assert_int_equal(routing_received(r, wave, layer, experts, ep, 0, total,
+                                      out, &e), ERR_INPUT);
     assert_string_equal(e.text, wanted);
 }
 
@@ -107,7 +107,7 @@ static void test_errors(void **state)
     fails(&r, 0, 0, 256, 2, 10, "routing: cv must be 0 or from 1e-09 to 16, "
           "not 4.94066e-324");
     r.cv = ROUTING_MIN_CV;
-    assert_int_equal(routing_received(&r, 0, 0, 256, 2, 10, got, NULL), 0);
+    assert_int_equal(routing_received(&r, 0, 0, 256, 2, 0, 10, got, NULL), 0);
 }
 
 /* ---- drawn loads ---------------------------------------------------- */
@@ -282,8 +282,11 @@ static void test_histogram(void **state)
     receive(&r, 1, 8, 2, 13, out);       /* experts 4 to 7 got nothing */
     assert_true(out[0] == 13 && out[1] == 0);
     /* one recorded wave holds for all */
-    assert_int_equal(routing_received(&r, 3, 1, 4, 2, 13, out, &e), ERR_OK);
+    assert_int_equal(routing_received(&r, 3, 1, 4, 2, 0, 13, out, &e), ERR_OK);
     assert_int_equal(out[0], 5);
+    /* an EP group takes what its own ranks send: these are not there */
+    assert_int_equal(routing_received(&r, 0, 1, 4, 2, 2, 0, out, &e), ERR_OK);
+    assert_true(out[0] == 0 && out[1] == 0);
     fails(&r, 0, 1, 4, 2, 14, "routing: the histogram has 13 pairs in wave "
           "0, layer 1, but the batch routes 14 (rows x top-k)");
     fails(&r, 0, 2, 4, 2, 13, "routing: the histogram has 1 waves, 2 layers "
@@ -294,7 +297,7 @@ static void test_histogram(void **state)
 
     assert_int_equal(load("expert,rows,wave,layer,rank,more\n"
                           "0,5,0,0,0,x\n0,6,1,0,0,x\n", &r, &e), ERR_OK);
-    assert_int_equal(routing_received(&r, 1, 0, 2, 2, 6, out, &e), ERR_OK);
+    assert_int_equal(routing_received(&r, 1, 0, 2, 2, 0, 6, out, &e), ERR_OK);
     assert_int_equal(out[0], 6);
     fails(&r, 2, 0, 2, 2, 6, "routing: the histogram has 2 waves, 1 layers "
           "and 1 experts; wave 2, layer 0 of 2 experts was asked for");

@@ -36,7 +36,7 @@ static int exchange(struct comm *c, struct err *e)
 
     if (rc == ERR_OK)
         rc = c->ops->all_reduce(c, &d, "sum", (struct mat){b, 1, 4, 4, DT_F32},
-                                e);
+                                1, e);
     if (rc == ERR_OK) assert_memory_equal(a, b, sizeof a);
     return rc;
 }

@@ -202,7 +202,7 @@ static void body_made_up(struct rank *r)
                                      part, &r->e);
     if (r->rc == ERR_OK)
         r->rc = r->comm->ops->all_reduce(r->comm, &r->far.dev, "gradients",
-            (struct mat){(char *)0 + 4096, 8, 8, 8, DT_F32}, &r->e);
+            (struct mat){(char *)0 + 4096, 8, 8, 8, DT_F32}, 1, &r->e);
 }
 
 static void test_made_up_addresses(void **state)
@@ -216,10 +216,17 @@ static void test_made_up_addresses(void **state)
 
 /* ---- all_reduce, gather_counts ------------------------------------------ */
 
-static int reduce(struct rank *r, void *x, int64_t n, enum dtype t)
+static int reduce_every(struct rank *r, void *x, int64_t n, enum dtype t,
+                        int every)
 {
     return r->comm->ops->all_reduce(r->comm, &r->far.dev, "gradients",
-                                    (struct mat){x, 1, n, n, t}, &r->e);
+                                    (struct mat){x, 1, n, n, t}, every,
+                                    &r->e);
+}
+
+static int reduce(struct rank *r, void *x, int64_t n, enum dtype t)
+{
+    return reduce_every(r, x, n, t, 1);
 }
 
 /* Values whose sum depends on the order: only ((0 + 1) + 2) + 3 passes. */
@@ -232,17 +239,20 @@ static void body_reduce(struct rank *r)
     float x[2] = {f[me], (float)me};
     double y[2] = {d[me], me};
     uint16_t z[2] = {b[me], 0x3f80};        /* 256, 1, 1, 0; and ones */
+    float bit = (float)(1 << me);           /* of ranks 0 and 2, 1 and 3 */
 
     r->rc = reduce(r, x, 2, DT_F32);
     if (r->rc == ERR_OK) r->rc = reduce(r, y, 2, DT_F64);
     if (r->rc == ERR_OK) r->rc = reduce(r, z, 2, DT_BF16);
     if (r->rc == ERR_OK) r->rc = reduce(r, NULL, 0, DT_F32);
+    if (r->rc == ERR_OK) r->rc = reduce_every(r, &bit, 1, DT_F32, 2);
     if (r->rc == ERR_OK
         && (memcmp(x, (float[]){3, 6}, sizeof x) != 0
             || memcmp(y, (double[]){3, 6}, sizeof y) != 0
-            || z[0] != 0x4381 || z[1] != 0x4080))   /* 258, 4 */
-        r->rc = err_set(&r->e, ERR_WRONG, "%g %g %g %g %x %x", (double)x[0],
-                        (double)x[1], y[0], y[1], z[0], z[1]);
+            || z[0] != 0x4381 || z[1] != 0x4080    /* 258, 4 */
+            || bit != (me % 2 == 0 ? 5 : 10)))
+        r->rc = err_set(&r->e, ERR_WRONG, "%g %g %g %g %x %x %g", (double)x[0],
+                        (double)x[1], y[0], y[1], z[0], z[1], (double)bit);
 }
 
 static void test_all_reduce(void **state)
@@ -361,6 +371,11 @@ static void body_other_shape(struct rank *r)
     r->rc = reduce(r, x, r->comm->rank == 1 ? 8 : 7, DT_F32);
 }
 
+static void body_other_sum(struct rank *r)
+{
+    r->rc = reduce_every(r, (float[]){0}, 1, DT_F32, 1 + r->comm->rank);
+}
+
 static void body_other_count(struct rank *r)
 {
     int64_t mine[3] = {0}, all[3 * MOST];
@@ -382,6 +397,8 @@ static void test_calls_differ(void **state)
     run(rank, 2, LONG_MS, &host_ops, body_other_shape, 0);
     for (int r = 0; r < 2; r++)
         has(&rank[r], "rank 0 has 1 x 7 f32, rank 1 has 1 x 8 f32");
+    run(rank, 2, LONG_MS, &host_ops, body_other_sum, 0);
+    has(&rank[0], "rank 0 sums every 1, rank 1 every 2");
     run(rank, 2, LONG_MS, &host_ops, body_other_count, 0);
     for (int r = 0; r < 2; r++)
         has(&rank[r], "rank 0 brings 3 counts, rank 1 brings 2");

@@ -187,7 +187,7 @@ static void test_case_tables(void **state)
          "{share, rank} or {histogram}"},
         {"routing = 'skewed'", ":3" X "routing: must be \"balanced\", {cv, "
          "seed}, {share, rank} or {histogram}"},
-        {"cp = 2, ep = 4", ":3" X "ep: must be 1 or cp, 2, not 4"},
+        {"cp = 2, ep = 4", ":3" X "ep: must divide cp, 2, not be 4"},
         {"routing = {cv = 1}", ":2" X "routing: 'seed' is missing"},
         {"routing = {cv = 17, seed = 1}",
          ":3" X "routing: cv: must be from 0 to 16, not 17"},

@@ -63,11 +63,29 @@ static void splits(const struct world *w, const int64_t *cut, size_t n)
         run.ep = 1 + (int64_t)(i % 2);
         close_to(w, &run, &want);
     }
-    run.cut = 0;
-    run.cp = 4;
-    run.ep = 4;
-    close_to(w, &run, &want);
     outcome_free(&want);
+}
+
+/* Every EP that divides CP: groups of ranks that share the experts among
+** them, and between groups the same experts. */
+static void shapes(const struct world *w)
+{
+    struct run run = {.cp = 1, .ep = 1, .lora = 4, .act = DT_F64, .waves = 1};
+    struct outcome want;
+
+    world_run(w, &run, &want);
+    for (run.cp = 2; run.cp <= 8; run.cp += run.cp < 4 ? 1 : 2)
+        for (run.ep = 1; run.ep <= run.cp; run.ep++)
+            if (run.cp % run.ep == 0 && w->m.experts % run.ep == 0)
+                close_to(w, &run, &want);
+    outcome_free(&want);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    shapes(&hybrid);
+    shapes(&forked);
 }
 
 /* Cuts at 1, 3, 64 and 65 rows of a sequence, and between two; expert groups
@@ -204,7 +222,7 @@ static void test_training(void **state)
 
 /* ---- the same sequence of events on dry --------------------------------- */
 
-/* Pairs received, as a histogram that routes each rank's from rank 0 to its
+/* Pairs received, as a histogram in which each rank sends its own to its
 ** first expert. */
 static struct routing recorded(const struct world *w, const struct run *run,
                                const struct outcome *o)
@@ -212,13 +230,13 @@ static struct routing recorded(const struct world *w, const struct run *run,
     struct routing r = {.kind = ROUTING_HISTOGRAM, .waves = run->waves,
                         .layers = w->m.layers, .ranks = run->cp,
                         .experts = w->m.experts};
-    int64_t l, q, per_rank = w->m.experts / run->cp;
+    int64_t l, q, per_rank = w->m.experts / run->ep;
     int64_t n = r.waves * r.layers;
 
     r.rows = calloc((size_t)(n * r.ranks * r.experts), sizeof *r.rows);
     for (l = 0; r.rows != NULL && l < n; l++)   /* of one wave, then more */
         for (q = 0; q < run->cp; q++)
-            r.rows[l * r.ranks * r.experts + q * per_rank] =
+            r.rows[(l * r.ranks + q) * r.experts + q % run->ep * per_rank] =
                 o->received[l * run->cp + q];
     return r;
 }
@@ -264,6 +282,8 @@ static void test_dry_is_the_same(void **state)
         {.cp = 1, .ep = 1, .lora = 4}, {.cp = 2, .ep = 1, .lora = 8},
         {.cp = 2, .ep = 2, .lora = 1}, {.cp = 2, .ep = 2, .lora = 0},
         {.cp = 2, .ep = 2, .lora = 8, .cut = 1}, {.cp = 4, .ep = 4, .lora = 4},
+        {.cp = 4, .ep = 2, .lora = 8}, {.cp = 8, .ep = 4, .lora = 1},
+        {.cp = 8, .ep = 2, .lora = 8, .learning_rate = 1e-3},
         {.cp = 2, .ep = 2, .lora = 8, .learning_rate = 1e-3},
     };
     static const enum dtype act[] = {DT_F64, DT_F32, DT_BF16};
@@ -299,6 +319,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_splits),
         cmocka_unit_test(test_splits_of_trees),
+        cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_derivatives),
         cmocka_unit_test(test_warm_repeats),
         cmocka_unit_test(test_training),

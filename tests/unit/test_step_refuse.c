@@ -53,7 +53,7 @@ static void test_config(void **state)
 
 #define BAD(field, value, text) \
     (c = good, c.field = (value), expect(&c, text))
-    BAD(ep, 4, "ep: 4 is neither 1 nor cp, which is 2");
+    BAD(ep, 4, "ep: 4 does not divide cp, which is 2");
     BAD(ep, 0, "ep: 0");
     BAD(rank, 2, "rank: 2");
     BAD(rank, -1, "rank: -1");

@@ -71,10 +71,10 @@ static int all_to_all(struct comm *c, struct dev *d, const char *what,
 }
 
 static int all_reduce(struct comm *c, struct dev *d, const char *what,
-                      struct mat x, struct err *e)
+                      struct mat x, int every, struct err *e)
 {
     return fails(c, e) ? ERR_RUN : inner(c)->ops->all_reduce(
-        inner(c), d, what, x, e);
+        inner(c), d, what, x, every, e);
 }
 
 static int gather_counts(struct comm *c, const char *what,
