@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "run/run.h"
+#include "run/work.h"
 #include "step/executor_check.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/run.h"
+#include "run/work.h"
 #include "record/read.h"
 
 /* The code that a case once ended with. */

@@ -18,7 +18,7 @@
 #define RUN_MISS_H
 
 #include "base/json.h"
-#include "run/run.h"
+#include "run/work.h"
 
 /* Adds to out a file for every wave that has a miss. */
 int miss_add(const struct run_work *w, struct case_result *out,

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/run.h"
+#include "run/work.h"
 
 int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
               struct err *e)

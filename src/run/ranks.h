@@ -11,7 +11,7 @@
 
 #include <pthread.h>
 
-#include "run/run.h"
+#include "run/work.h"
 #include "comm/alarm.h"
 
 /* How long a rank waits in one exchange. */

@@ -1,41 +1,12 @@
 /* run.c - see run.h: the order of things in one case */
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "run/miss.h"
-#include "run/run.h"
+#include "run/work.h"
 #include "model/param.h"
-
-int64_t run_now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-void run_time(const struct run_work *w, struct run_wave *wave, int64_t rank,
-              const char *what, int64_t ns)
-{
-    if (wave->n_timing == w->c->cp + RUN_WAVE_TIMINGS) return;
-    wave->timing[wave->n_timing++] = (struct record_timing){rank, what, ns};
-}
-
-/* The most-loaded rank's allocated bytes, -1 where the wave has no peak. */
-int64_t run_peak(const struct run_work *w, int64_t wave)
-{
-    const struct run_wave *v = &w->wave[wave];
-    int64_t i, most = -1;
-
-    for (i = 0; v->measured && i < w->c->cp; i++)
-        if ((int64_t)v->rank[i].peak.allocated > most)
-            most = (int64_t)v->rank[i].peak.allocated;
-    return most;
-}
 
 static int take_memory(struct run_work *w, struct err *e)
 {
@@ -155,186 +126,7 @@ static void work_free(struct run_work *w)
     model_free(&w->model);
 }
 
-/* ---- the case as records ------------------------------------------------ */
-
-static const char *batch_name(enum batch_kind k)
-{
-    static const char *const name[] = {
-        [BATCH_LAYOUT] = "layout", [BATCH_LENGTHS] = "lengths",
-        [BATCH_TREE] = "tree", [BATCH_CORPUS] = "sequences"
-    };
-    return name[k];
-}
-
-static void put_routing(const struct routing *r, char *out, size_t cap)
-{
-    switch (r->kind) {
-    case ROUTING_BALANCED:
-        snprintf(out, cap, "balanced");
-        break;
-    case ROUTING_CV:
-        snprintf(out, cap, "cv %g seed %" PRIu64, r->cv, r->seed);
-        break;
-    case ROUTING_SHARE:
-        snprintf(out, cap, "share %g rank %" PRId64, r->share, r->share_rank);
-        break;
-    case ROUTING_HISTOGRAM:
-        snprintf(out, cap, "histogram");
-        break;
-    }
-}
-
-enum record_status run_status(int code)
-{
-    switch (code) {
-    case ERR_OK: return STATUS_OK;
-    case ERR_OOM: return STATUS_OOM;
-    case ERR_WRONG: return STATUS_WRONG;
-    case ERR_DEVICE: return STATUS_REFUSED;
-    default: return STATUS_ERROR;
-    }
-}
-
-static void describe_wave(const struct run_work *w, int64_t i,
-                          struct record_wave *out)
-{
-    const struct run_wave *v = &w->wave[i];
-
-    *out = (struct record_wave){
-        .wave = i, .cold = v->cold, .status = v->status,
-        .note = v->note[0] ? v->note : NULL,
-        .rank = v->rank, .n_rank = v->measured ? w->c->cp : 0,
-        .estimate = v->estimate, .n_estimate = v->n_estimate,
-        .variant = v->variant, .n_variant = v->n_variant,
-        .driver = i == 0 ? w->driver : NULL,
-        .n_driver = i == 0 ? w->n_driver : 0,
-        .timing = v->timing, .n_timing = v->n_timing,
-        .has_loss = v->has_loss, .loss = v->loss
-    };
-}
-
-/* What the files say of a case, waves aside. */
-static void describe_case(const struct run_context *x,
-                          const struct scenario *s,
-                          const struct scenario_case *c, const char *routing,
-                          struct record_case *out)
-{
-    *out = (struct record_case){
-        .device = x->device, .scenario = s->name, .name = c->name,
-        .about = c->about, .layers = c->layers,
-        .cp = c->cp, .ep = c->ep, .tp = c->tp, .pp = c->pp,
-        .lora_rank = c->lora_rank, .dtype = c->dtype, .weights = c->weights,
-        .recompute = mode_recompute_words[c->mode.recompute],
-        .grad = !c->mode.no_grad, .compiled = !c->mode.eager,
-        .kind = mode_wave_words[c->mode.wave],
-        .batch = batch_name(c->batch_kind),
-        .tokens = c->batch_kind == BATCH_LAYOUT ? c->layout_tokens
-                                                : c->batch.tokens,
-        .sequences = c->batch_kind == BATCH_LAYOUT ? 0 : c->batch.n_seq,
-        .routed_rows = -1, .head_rows = c->head_rows,
-        .output_bytes = c->output_bytes, .routing = routing, .seed = c->seed,
-        .published_before_cold = c->published_before_cold,
-        .published_before_warm = c->published_before_warm,
-        .published_after_cold = c->published_after_cold,
-        .published_after_warm = c->published_after_warm
-    };
-}
-
-/* Each rank's rows in both layouts, attention first: [2 cp], or NULL. */
-static int64_t *list_rows(const struct plan *p)
-{
-    int64_t *rows = calloc(2 * (size_t)p->cp + 1, sizeof *rows), i;
-
-    for (i = 0; rows != NULL && i < p->cp; i++) {
-        rows[i] = p->rank[i].attention_rows;
-        rows[p->cp + i] = p->rank[i].gdn_rows;
-    }
-    return rows;
-}
-
-/* What --resume needs to end with the same exit code. */
-static const char *put_note(const struct case_result *r, char *out, size_t cap)
-{
-    if (r->message[0] == '\0') return NULL;
-    if (r->status != STATUS_ERROR || r->code == ERR_RUN) return r->message;
-    snprintf(out, cap, RUN_EXIT "%d: %s", (int)r->code, r->message);
-    return out;
-}
-
-static int render(const struct run_work *w, struct case_result *out,
-                  struct err *e)
-{
-    bool planned = w->plan != NULL;
-    int64_t n = planned && w->wave != NULL ? w->c->waves : 0, i;
-    struct record_wave *wave = calloc((size_t)n + 1, sizeof *wave);
-    int64_t *rows = planned ? list_rows(w->plan) : NULL;
-    struct record_case c;
-    char modules[MODE_MODULES_SIZE], routing[64];
-    char note[sizeof out->message + 32];
-    int rc = ERR_OK;
-
-    put_routing(&w->c->routing, routing, sizeof routing);
-    mode_modules(w->c->mode.modules, modules);
-    describe_case(w->x, w->s, w->c, routing, &c);
-    if (wave == NULL || (planned && rows == NULL)) rc = err_nomem(e);
-    if (rc == ERR_OK) {
-        for (i = 0; i < n; i++) describe_wave(w, i, &wave[i]);
-        c.wave = wave;
-        c.n_wave = n;
-        c.tensor = w->tensor;
-        c.n_tensor = w->n_tensor;
-        c.modules = modules;
-        c.model = w->model.name;
-        c.layers = w->model.layers;
-        c.top_k = w->model.experts > 0 ? w->model.top_k : 0;
-        c.routed_rows = w->routed_rows;
-        if (c.head_rows < 0) c.head_rows = c.tokens;
-        c.attention_rows = rows;
-        c.gdn_rows = rows != NULL ? rows + w->plan->cp : NULL;
-        c.status = out->status;
-        c.note = put_note(out, note, sizeof note);
-        rc = record_render(&c, &out->rows, e);
-    }
-    free(rows);
-    free(wave);
-    return rc;
-}
-
 /* ---- files beside the records ------------------------------------------- */
-
-static void put_name(struct buf *b, const char *s)
-{
-    for (; *s != '\0'; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c < 128 && (isalnum(c) || strchr("-_.", c) != NULL))
-            buf_putc(b, *s);
-        else
-            buf_printf(b, "%%%02X", c);
-    }
-}
-
-int run_add_file(const struct run_work *w, enum run_file_kind kind,
-                 const char *suffix, struct buf *text,
-                 struct case_result *out, struct err *e)
-{
-    size_t n = (size_t)out->n_file + 1;
-    struct run_file *all = realloc(out->file, n * sizeof *all);
-    struct buf name = BUF_INIT;
-
-    put_name(&name, w->s->name);
-    buf_putc(&name, '.');
-    put_name(&name, w->c->name);
-    buf_puts(&name, suffix);
-    if (all != NULL) out->file = all;
-    if (all == NULL || name.failed || text->failed) {
-        buf_free(&name);
-        buf_free(text);
-        return err_nomem(e);
-    }
-    all[out->n_file++] = (struct run_file){kind, name.data, *text};
-    *text = (struct buf)BUF_INIT;
-    return ERR_OK;
-}
 
 static int add_snapshots(struct run_work *w, struct case_result *out,
                          struct err *e)
@@ -386,7 +178,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
     if (rc == ERR_OK) rc = miss_add(&w, out, &e);
     if (rc == ERR_OK) rc = add_snapshots(&w, out, &e);
     if (rc == ERR_OK) rc = add_histogram(&w, out, &e);
-    if (rc == ERR_OK) rc = render(&w, out, &e);
+    if (rc == ERR_OK) rc = run_render(&w, out, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);
     work_free(&w);
 }
@@ -402,7 +194,7 @@ void run_case_died(const struct run_context *x, const struct scenario *s,
     err_set(&e, ERR_RUN, RECORD_DIED "%s", how);
     note_failure(out, ERR_RUN, &e);
     rc = run_show(&w, out, &e);
-    if (rc == ERR_OK) rc = render(&w, out, &e);
+    if (rc == ERR_OK) rc = run_render(&w, out, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);
 }
 

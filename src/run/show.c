@@ -5,12 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "run/run.h"
-
-double run_percent(int64_t estimate, int64_t peak)
-{
-    return ((double)estimate - (double)peak) / (double)peak * 100;
-}
+#include "run/work.h"
 
 /* ---- table -------------------------------------------------------------- */
 
