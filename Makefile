@@ -45,7 +45,7 @@ Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 # Modules in link order: a module may use those to its right.
-MODULES := run report record script step price plan batch model comm dev \
+MODULES := fit run report record script step price plan batch model comm dev \
            snapshot mem base
 src_of   = $(wildcard src/$(1)/*.c src/$(1)/*/*.c)
 objs     = $(patsubst %.c,$(BUILD)/%.o,$(1))

@@ -10,6 +10,7 @@
 #include "run/device.h"
 #include "base/version.h"
 #include "bench/command.h"
+#include "run/data_dir.h"
 
 /* One line of the report. */
 struct finding {

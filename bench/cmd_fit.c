@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/fit.h"
+#include "bench/plan_args.h"
+#include "fit/fit.h"
 #include "price/price_json.h"
+#include "run/data_dir.h"
 
 /* ---- text --------------------------------------------------------------- */
 
@@ -195,7 +197,7 @@ static int answer_facts(const struct args *a, struct err *e)
 
 static int run(const struct args *a, struct err *e)
 {
-    struct plan_args p;
+    struct shape p;
     int64_t memory = 0;
     int rc = args_bytes(a, "memory", &memory, e);
 
@@ -210,7 +212,7 @@ static int run(const struct args *a, struct err *e)
     rc = plan_args_read(a, &p, e);
     if (rc != ERR_OK) return rc;
     rc = answer(a, &(struct fit_source){&p, NULL}, e);
-    plan_args_free(&p);
+    shape_free(&p);
     return rc;
 }
 

@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/scenarios.h"
+#include "bench/command.h"
+#include "run/data_dir.h"
+#include "run/scenarios.h"
 
 static json_t *option_json(const struct scenario_option *o)
 {

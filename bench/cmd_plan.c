@@ -13,12 +13,12 @@ static double now_ms(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
 }
 
-static int print_facts(const struct plan_args *p, const struct plan *plan,
+static int print_facts(const struct shape *p, const struct plan *plan,
                        bool cold, struct err *e)
 {
     struct price_facts f;
     json_t *v = NULL;
-    int rc = plan_args_facts(p, plan, cold, &f, e);
+    int rc = shape_facts(p, plan, cold, &f, e);
 
     if (rc != ERR_OK) return rc;
     rc = price_facts_to_json(&f, &v, e);
@@ -28,7 +28,7 @@ static int print_facts(const struct plan_args *p, const struct plan *plan,
 
 static int run(const struct args *a, struct err *e)
 {
-    struct plan_args p;
+    struct shape p;
     struct plan plan;
     double start, ms;
     int rc;
@@ -48,7 +48,7 @@ static int run(const struct args *a, struct err *e)
            : out_json(plan_to_json(&plan, ms), e);
         plan_free(&plan);
     }
-    plan_args_free(&p);
+    shape_free(&p);
     return rc;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/command.h"
+#include "run/data_dir.h"
 #include "run/estimates.h"
 #include "run/miss.h"
 #include "price/price_json.h"

@@ -5,6 +5,7 @@
 
 #include "bench/command.h"
 #include "report/report.h"
+#include "run/data_dir.h"
 
 /* The folder published, in the data folder (installed) or beside lua/ (source
 ** tree). */

@@ -10,8 +10,8 @@
 #include "base/progress.h"
 #include "bench/command.h"
 #include "run/device.h"
+#include "run/folder.h"
 #include "run/group.h"
-#include "bench/run_folder.h"
 
 static volatile sig_atomic_t interrupt;
 
@@ -454,6 +454,20 @@ static void run_free(struct run *r)
     buf_free(&r->json);
 }
 
+static int open_folder(struct run *r, struct err *e)
+{
+    const struct args *a = r->args;
+    struct run_request q = {
+        .only = args_text(a, "only"), .misses = args_text(a, "misses"),
+        .resume = args_has(a, "resume"), .scenario = a->operand,
+        .setting = a->setting, .n_setting = a->n_setting,
+        .word = a->argv, .n_word = a->argc
+    };
+
+    q.estimator = args_list(a, "estimator", &q.n_estimator);
+    return run_folder_open(r->dir, &q, &r->x, &r->set, &r->record, e);
+}
+
 static int run(const struct args *a, struct err *e)
 {
     struct run r = {.args = a, .json = BUF_INIT};
@@ -461,8 +475,7 @@ static int run(const struct args *a, struct err *e)
 
     catch_interrupt();
     if (rc == ERR_OK) rc = load(&r, e);
-    if (rc == ERR_OK && r.x.launch.rank == 0)
-        rc = run_folder_open(r.dir, a, &r.x, &r.set, &r.record, e);
+    if (rc == ERR_OK && r.x.launch.rank == 0) rc = open_folder(&r, e);
     if (rc == ERR_OK)
         rc = r.x.launch.rank == 0 ? run_all(&r, e) : run_beside(&r, e);
     run_free(&r);

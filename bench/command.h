@@ -102,9 +102,4 @@ int out_json(json_t *v, struct err *e) MUST_CHECK;
 /* "peakproof: warning: ..." on standard error. */
 void say_warning(const char *fmt, ...) ERR_PRINTF(1, 2);
 
-/* Where shipped scenarios, models and data are: PEAKPROOF_DATA, or lua/
-** beside the source tree the program was built in, or PREFIX/share/peakproof.
-** ERR_RUN names the places that were tried. The result is malloc'ed. */
-int data_dir(char **out, struct err *e) MUST_CHECK;
-
 #endif

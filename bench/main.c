@@ -1,4 +1,10 @@
-/* main.c - finds the command, runs it, reports the failure, flushes */
+/*
+** main.c - finds the command, runs it, reports the failure, flushes.
+**
+** In this tree bench/ is the command line of the benchmark and nothing else:
+** main, options, help, output, a file a command. What the commands call lies
+** below src/; how fast it is, is measured in tests/bench.
+*/
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>

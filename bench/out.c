@@ -1,14 +1,10 @@
-/* out.c - see command.h: standard output, warnings, the data folder */
+/* out.c - see command.h: standard output, warnings */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/json.h"
-#include "base/version.h"
 #include "bench/command.h"
 
 static int lost;        /* errno of the first write that failed */
@@ -65,53 +61,4 @@ void say_warning(const char *fmt, ...)
     vfprintf(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
-}
-
-static bool is_data_dir(const char *path)
-{
-    struct buf b = BUF_INIT;
-    struct stat st;
-    bool yes;
-
-    buf_printf(&b, "%s/models", path);
-    yes = !b.failed && stat(buf_text(&b), &st) == 0 && S_ISDIR(st.st_mode);
-    buf_free(&b);
-    return yes;
-}
-
-/* The folder the program lies in, without a final slash; "" if unknown. */
-static void program_dir(char *out, size_t cap)
-{
-    ssize_t n = readlink("/proc/self/exe", out, cap - 1);
-    char *slash;
-
-    out[n > 0 ? n : 0] = '\0';
-    slash = strrchr(out, '/');
-    if (slash != NULL) *slash = '\0';
-}
-
-int data_dir(char **out, struct err *e)
-{
-    const char *set = getenv("PEAKPROOF_DATA");
-    char exe[4096], place[3][4200];
-    int i;
-
-    if (set != NULL && *set != '\0') {
-        if (!is_data_dir(set))
-            return err_set(e, ERR_RUN, "PEAKPROOF_DATA: %s has no folder "
-                           "models (unset it, or name the data folder)", set);
-        *out = strdup(set);
-        return *out != NULL ? ERR_OK : err_nomem(e);
-    }
-    program_dir(exe, sizeof exe);
-    snprintf(place[0], sizeof place[0], "%s/../lua", exe);
-    snprintf(place[1], sizeof place[1], "%s/../share/peakproof", exe);
-    snprintf(place[2], sizeof place[2], "%s/share/peakproof",
-             peakproof_prefix);
-    for (i = 0; i < 3 && !is_data_dir(place[i]); i++) continue;
-    if (i == 3)
-        return err_set(e, ERR_RUN, "no data folder: neither %s nor %s nor %s "
-                       "(set PEAKPROOF_DATA)", place[0], place[1], place[2]);
-    *out = realpath(place[i], NULL);
-    return *out != NULL ? ERR_OK : err_nomem(e);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/num.h"
+#include "run/data_dir.h"
 
 #define DEFAULT_MODEL "Qwen3.6-35B-A3B.json"
 
@@ -58,7 +59,7 @@ static int find_file(const char *name, const char *sub, const char *suffix,
     return ERR_OK;
 }
 
-static int read_model(const struct args *a, struct plan_args *out,
+static int read_model(const struct args *a, struct shape *out,
                       struct err *e)
 {
     const char *name = args_text(a, "model");
@@ -220,7 +221,7 @@ static int read_batch(const struct args *a, struct batch *out, struct err *e)
 
 /* ---- all ---------------------------------------------------------------- */
 
-static int read_shape(const struct args *a, struct plan_args *out,
+static int read_shape(const struct args *a, struct shape *out,
                       struct err *e)
 {
     const char *profile = args_text(a, "profile");
@@ -237,9 +238,9 @@ static int read_shape(const struct args *a, struct plan_args *out,
     return rc;
 }
 
-int plan_args_read(const struct args *a, struct plan_args *out, struct err *e)
+int plan_args_read(const struct args *a, struct shape *out, struct err *e)
 {
-    struct plan_args p = {
+    struct shape p = {
         .options = {.cp = 2, .ep = 1, .tp = 1, .profile = PLAN_NEW,
                     .owned_ms = -1},
         .lora_rank = 8, .head_rows = -1
@@ -249,35 +250,9 @@ int plan_args_read(const struct args *a, struct plan_args *out, struct err *e)
     if (rc == ERR_OK) rc = read_batch(a, &p.batch, e);
     if (rc == ERR_OK) rc = read_model(a, &p, e);
     if (rc != ERR_OK) {
-        plan_args_free(&p);
+        shape_free(&p);
         return rc;
     }
     *out = p;
     return ERR_OK;
-}
-
-void plan_args_free(struct plan_args *p)
-{
-    model_free(&p->model);
-    free(p->model_ref);
-    batch_free(&p->batch);
-}
-
-int plan_args_facts(const struct plan_args *p, const struct plan *plan,
-                    bool cold, struct price_facts *out, struct err *e)
-{
-    int rc = price_facts_from_plan(&p->model, plan, p->options.ep,
-                                   p->lora_rank, out, e);
-
-    if (rc != ERR_OK) return rc;
-    out->cold = cold;
-    out->head_rows = p->head_rows >= 0 ? p->head_rows : plan->tokens;
-    if (p->model_ref != NULL) {
-        out->model_ref = strdup(p->model_ref);
-        if (out->model_ref == NULL) rc = err_nomem(e);
-    }
-    if (rc == ERR_OK && cold && p->lora_rank > 0)
-        rc = price_facts_all_pending(out, e);
-    if (rc != ERR_OK) price_facts_free(out);
-    return rc;
 }

@@ -6,8 +6,7 @@
 #define BENCH_PLAN_ARGS_H
 
 #include "bench/command.h"
-#include "plan/plan.h"
-#include "price/price.h"
+#include "fit/shape.h"
 
 /* Rows of a command's option table. */
 #define PLAN_ARGS_OPTIONS \
@@ -40,25 +39,10 @@
 
 extern const char *const plan_args_profiles[];
 
-struct plan_args {
-    struct model model;
-    char *model_ref;            /* --model as given; NULL: a shipped one */
-    struct batch batch;
-    struct plan_options options;
-    int64_t lora_rank;
-    int64_t head_rows;          /* -1: all */
-};
-
 /* Whether any option of the table was given. */
 bool plan_args_given(const struct args *a);
-int plan_args_read(const struct args *a, struct plan_args *out, struct err *e)
-    MUST_CHECK;
-void plan_args_free(struct plan_args *p);
-
-/* What price is told of one wave of a plan: a first one with all adapter
-** gradients pending, or a later one. */
-int plan_args_facts(const struct plan_args *p, const struct plan *plan,
-                    bool cold, struct price_facts *out, struct err *e)
+/* The options as a shape; free with shape_free. */
+int plan_args_read(const struct args *a, struct shape *out, struct err *e)
     MUST_CHECK;
 
 #endif

@@ -15,7 +15,7 @@
 **   pack.c        the result as bytes for a pipe
 **   checks.c      what --check checks beside tolerances
 **   kept.c        what cases that --resume keeps say again
-**   identity.c    what makes two runs the same
+**   identity.c    what makes two runs the same; folder.c the folder it writes
 **   jobs.c        cases one by one, or in worker processes; results in order
 **
 ** A case's result depends on the case and the device alone, and is text, so

@@ -6,10 +6,10 @@
 ** adapter element, and the adapter gradients that no wave has pending.
 ** Available is the device's memory less the part that is kept free.
 */
-#ifndef BENCH_FIT_H
-#define BENCH_FIT_H
+#ifndef FIT_FIT_H
+#define FIT_FIT_H
 
-#include "bench/plan_args.h"
+#include "fit/shape.h"
 
 #define FIT_ESTIMATORS 2
 
@@ -38,7 +38,7 @@ struct fit {
 
 /* What is asked about: a plan's options, or facts as they stand. */
 struct fit_source {
-    const struct plan_args *plan;           /* NULL: facts */
+    const struct shape *plan;           /* NULL: facts */
     const struct price_facts *facts;
 };
 

@@ -1,23 +1,37 @@
 /*
-** run_folder.h - the folder that a run writes: opened with what identifies the
+** folder.h - the folder that a run writes: opened with what identifies the
 ** run, and the files in it that are not rows.
 */
-#ifndef BENCH_RUN_FOLDER_H
-#define BENCH_RUN_FOLDER_H
+#ifndef RUN_FOLDER_H
+#define RUN_FOLDER_H
 
 #include "run/run.h"
-#include "bench/scenarios.h"
+#include "run/scenarios.h"
+
+/* What a user asked for, beside what the run's context says; borrowed. */
+struct run_request {
+    const char *only, *misses;      /* as given, or NULL */
+    bool resume;
+    char *const *scenario;          /* [of the set] as named; "-" is standard
+                                       input */
+    char *const *setting;           /* [n_setting] "name=value" */
+    int n_setting;
+    const char *const *estimator;   /* [n_estimator] files */
+    int n_estimator;
+    char *const *word;              /* [n_word] the command line */
+    int n_word;
+};
 
 /* Text that is equal for equal runs: version, device, --only, --misses,
 ** settings, and the bytes of scenarios, estimators and all that their loads
 ** read (of a folder of weights: names, sizes and times of its files). What an
 ** estimator reads later, in price(), is not in it. */
-int run_identify(const struct args *a, const struct run_context *x,
+int run_identify(const struct run_request *q, const struct run_context *x,
                  const struct scenario_set *set, struct buf *out,
                  struct err *e) MUST_CHECK;
 /* Opens dir to be replaced, or continued with --resume. What makes two runs
 ** the same is run_identify's. Miss reports of a run that is replaced go. */
-int run_folder_open(const char *dir, const struct args *a,
+int run_folder_open(const char *dir, const struct run_request *q,
                     const struct run_context *x,
                     const struct scenario_set *set, struct record **out,
                     struct err *e) MUST_CHECK;

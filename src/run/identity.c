@@ -1,4 +1,4 @@
-/* identity.c - see run_folder.h: what makes two runs the same */
+/* identity.c - see folder.h: what makes two runs the same */
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/version.h"
-#include "bench/run_folder.h"
+#include "run/folder.h"
 
 static int cannot_read(const char *path, struct err *e)
 {
@@ -85,28 +85,25 @@ static int identify_found(const char *paths, struct buf *out, struct err *e)
     return rc;
 }
 
-int run_identify(const struct args *a, const struct run_context *x,
+int run_identify(const struct run_request *q, const struct run_context *x,
                  const struct scenario_set *set, struct buf *out,
                  struct err *e)
 {
-    const char *only = args_text(a, "only");
-    const char *misses = args_text(a, "misses");
-    int i, n, rc = ERR_OK;
-    const char *const *estimator = args_list(a, "estimator", &n);
+    int i, rc = ERR_OK;
 
     buf_printf(out, "version %s\ndevice %s\nonly %s\nmisses %s\n",
-               peakproof_version, x->device, only ? only : "",
-               misses ? misses : "");
-    for (i = 0; i < a->n_setting; i++)
-        buf_printf(out, "set %s\n", a->setting[i]);
-    for (i = 0; i < n && rc == ERR_OK; i++) {
-        rc = identify_path(estimator[i], out, e);
+               peakproof_version, x->device, q->only ? q->only : "",
+               q->misses ? q->misses : "");
+    for (i = 0; i < q->n_setting; i++)
+        buf_printf(out, "set %s\n", q->setting[i]);
+    for (i = 0; i < q->n_estimator && rc == ERR_OK; i++) {
+        rc = identify_path(q->estimator[i], out, e);
         if (rc == ERR_OK)
             rc = identify_found(scenario_estimator_files(x->extra[i]), out,
                                 e);
     }
     for (i = 0; i < set->n && rc == ERR_OK; i++) {
-        if (strcmp(a->operand[i], "-") != 0)
+        if (strcmp(q->scenario[i], "-") != 0)
             rc = identify_path(set->s[i]->path, out, e);
         if (rc == ERR_OK) rc = identify_found(set->s[i]->files, out, e);
     }

@@ -1,10 +1,9 @@
 /*
 ** scenarios.h - the scenario files that a command line names, loaded.
 */
-#ifndef BENCH_SCENARIOS_H
-#define BENCH_SCENARIOS_H
+#ifndef RUN_SCENARIOS_H
+#define RUN_SCENARIOS_H
 
-#include "bench/command.h"
 #include "script/scenario.h"
 
 struct scenario_set {

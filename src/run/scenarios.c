@@ -1,5 +1,5 @@
 /* scenarios.c - see scenarios.h */
-#include "bench/scenarios.h"
+#include "run/scenarios.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/buf.h"
+#include "run/data_dir.h"
 
 /* Where the file is: as named, else among the shipped ones. malloc'ed. */
 static char *find_file(const char *name, const char *data)

@@ -1,7 +1,8 @@
-/* run_folder.c - see run_folder.h */
-#include "bench/run_folder.h"
+/* folder.c - see folder.h */
+#include "run/folder.h"
 
 #include <dirent.h>
+#include <jansson.h>
 #include <lua.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +32,12 @@ static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
     return n;
 }
 
-static void put_command(const struct args *a, struct buf *out)
+static void put_command(const struct run_request *q, struct buf *out)
 {
     int i;
 
     buf_puts(out, "peakproof");
-    for (i = 0; i < a->argc; i++) buf_printf(out, " %s", a->argv[i]);
+    for (i = 0; i < q->n_word; i++) buf_printf(out, " %s", q->word[i]);
 }
 
 /* What a run writes below its folder, beside the records. */
@@ -97,7 +98,7 @@ static void remove_beside(const char *dir, const struct record *r)
         (void)find_beside(dir, i, true);
 }
 
-int run_folder_open(const char *dir, const struct args *a,
+int run_folder_open(const char *dir, const struct run_request *q,
                     const struct run_context *x,
                     const struct scenario_set *set, struct record **out,
                     struct err *e)
@@ -106,10 +107,9 @@ int run_folder_open(const char *dir, const struct args *a,
     struct buf identity = BUF_INIT, command = BUF_INIT;
     struct record_info info = {.commit = peakproof_version,
                                .pair = (const char *const (*)[2])pair};
-    bool resume = args_has(a, "resume");
-    int rc = run_identify(a, x, set, &identity, e);
+    int rc = run_identify(q, x, set, &identity, e);
 
-    put_command(a, &command);
+    put_command(q, &command);
     info.n_pair = describe_environment(pair);
     info.identity = buf_text(&identity);
     info.command = buf_text(&command);
@@ -117,8 +117,8 @@ int run_folder_open(const char *dir, const struct args *a,
         rc = err_nomem(e);
     if (rc == ERR_OK) rc = check_beside(dir, e);
     if (rc == ERR_OK)
-        rc = record_open(dir, resume ? RECORD_RESUME : RECORD_REPLACE, &info,
-                         out, e);
+        rc = record_open(dir, q->resume ? RECORD_RESUME : RECORD_REPLACE,
+                         &info, out, e);
     if (rc == ERR_OK) remove_beside(dir, *out);
     buf_free(&identity);
     buf_free(&command);

@@ -1,9 +1,9 @@
-/* fit_scale.c - the same wave with more or fewer tokens; see fit.h */
+/* scale.c - the same wave with more or fewer tokens; see fit.h */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "bench/fit.h"
+#include "fit/fit.h"
 
 #define STAGE_BLOCK 128
 

@@ -1,5 +1,5 @@
 /* fit.c - see fit.h */
-#include "bench/fit.h"
+#include "fit/fit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -110,7 +110,7 @@ static int add_facts(const struct price_facts *f, struct fit *fit,
 
 /* A first wave and a later one: which is dearer depends on where gradients
 ** are allocated and what only a first wave holds. */
-static int add_plan(const struct plan_args *p, const struct batch *b,
+static int add_plan(const struct shape *p, const struct batch *b,
                     struct fit *fit, struct err *e)
 {
     struct price_facts f;
@@ -119,7 +119,7 @@ static int add_plan(const struct plan_args *p, const struct batch *b,
 
     if (rc != ERR_OK) return rc;
     for (cold = 1; cold >= 0 && rc == ERR_OK; cold--) {
-        rc = plan_args_facts(p, &plan, cold, &f, e);
+        rc = shape_facts(p, &plan, cold, &f, e);
         if (rc != ERR_OK) break;
         rc = add_facts(&f, fit, e);
         price_facts_free(&f);

@@ -1,0 +1,31 @@
+/* shape.c - see shape.h */
+#include "fit/shape.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void shape_free(struct shape *s)
+{
+    model_free(&s->model);
+    free(s->model_ref);
+    batch_free(&s->batch);
+}
+
+int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
+                struct price_facts *out, struct err *e)
+{
+    int rc = price_facts_from_plan(&s->model, plan, s->options.ep,
+                                   s->lora_rank, out, e);
+
+    if (rc != ERR_OK) return rc;
+    out->cold = cold;
+    out->head_rows = s->head_rows >= 0 ? s->head_rows : plan->tokens;
+    if (s->model_ref != NULL) {
+        out->model_ref = strdup(s->model_ref);
+        if (out->model_ref == NULL) rc = err_nomem(e);
+    }
+    if (rc == ERR_OK && cold && s->lora_rank > 0)
+        rc = price_facts_all_pending(out, e);
+    if (rc != ERR_OK) price_facts_free(out);
+    return rc;
+}

@@ -1,0 +1,26 @@
+/*
+** shape.h - a wave that is asked about without a scenario: a batch, a model
+** and a parallel shape.
+*/
+#ifndef FIT_SHAPE_H
+#define FIT_SHAPE_H
+
+#include "plan/plan.h"
+#include "price/price.h"
+
+struct shape {
+    struct model model;
+    char *model_ref;            /* as given; NULL: a shipped one */
+    struct batch batch;
+    struct plan_options options;
+    int64_t lora_rank;
+    int64_t head_rows;          /* -1: all */
+};
+void shape_free(struct shape *s);
+
+/* What price is told of one wave of a plan: a first one with all adapter
+** gradients pending, or a later one. */
+int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
+                struct price_facts *out, struct err *e) MUST_CHECK;
+
+#endif
