@@ -11,7 +11,6 @@
 
 #include "fit/shape.h"
 
-#define FIT_ESTIMATORS 2
 
 /* Bytes one rank holds between waves. */
 struct fit_base {
@@ -33,7 +32,7 @@ struct fit {
     int64_t tokens;
     bool known;                 /* base is; not under TP or PP */
     struct fit_base base;
-    struct fit_answer answer[FIT_ESTIMATORS];
+    struct fit_answer answer[PRICE_ESTIMATORS];
 };
 
 /* What is asked about: a plan's options, or facts as they stand. */

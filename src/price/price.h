@@ -116,6 +116,17 @@ int price_busiest_rank(const struct price_facts *f, struct estimate *out,
 int price_per_rank(const struct price_facts *f, struct estimate *out,
                    struct err *e) MUST_CHECK;
 
+/* Every estimator, as run, price, fit and the report show them. All price any
+** facts; what one does not cover is part of its estimate (supported). */
+enum { PRICE_ESTIMATORS = 2 };
+struct price_estimator {
+    const char *name;
+    int (*price)(const struct price_facts *f, struct estimate *out,
+                 struct err *e);
+};
+extern const struct price_estimator price_estimators[PRICE_ESTIMATORS];
+bool price_is_estimator(const char *name);
+
 /* The same with one thing changed, for what the report compares. */
 enum price_change {
     PRICE_AS_IS = 0,

@@ -87,7 +87,7 @@ static int price_lua(struct run_wave *v, struct scenario_estimators *lua,
 
 static int64_t count_estimators(const struct run_work *w)
 {
-    int64_t n = 2 + scenario_estimator_count(w->s->estimators);
+    int64_t n = PRICE_ESTIMATORS + scenario_estimator_count(w->s->estimators);
     int i;
 
     for (i = 0; i < w->x->n_extra; i++)
@@ -121,6 +121,20 @@ static void refuse(const struct run_work *w, struct estimate *x)
                  "full recompute only");
 }
 
+/* The program's own estimators. */
+static int price_own(struct run_work *w, struct run_wave *v,
+                     const struct price_facts *f, struct err *e)
+{
+    int i, rc = ERR_OK;
+
+    for (i = 0; i < PRICE_ESTIMATORS && rc == ERR_OK; i++) {
+        rc = price_estimators[i].price(f, &v->estimate[i], e);
+        if (rc == ERR_OK) v->n_estimate++;
+        if (rc == ERR_OK && !is_priced(w)) refuse(w, &v->estimate[i]);
+    }
+    return rc;
+}
+
 static int price_all(struct run_work *w, struct run_wave *v,
                      const struct price_facts *f, struct err *e)
 {
@@ -128,11 +142,7 @@ static int price_all(struct run_work *w, struct run_wave *v,
 
     v->estimate = calloc((size_t)count_estimators(w), sizeof *v->estimate);
     if (v->estimate == NULL) return err_nomem(e);
-    rc = price_busiest_rank(f, &v->estimate[0], e);
-    if (rc == ERR_OK) rc = price_per_rank(f, &v->estimate[1], e);
-    if (rc == ERR_OK) v->n_estimate = 2;
-    for (i = 0; i < v->n_estimate && !is_priced(w); i++)
-        refuse(w, &v->estimate[i]);
+    rc = price_own(w, v, f, e);
     if (rc == ERR_OK) rc = price_lua(v, w->s->estimators, f, e);
     for (i = 0; i < w->x->n_extra && rc == ERR_OK; i++)
         rc = price_lua(v, w->x->extra[i], f, e);
