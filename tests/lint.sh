@@ -86,6 +86,36 @@ awk 'length > 80 { print FILENAME ":" FNR ": " length " columns" }
     >"$found"
 check 'lines: 80 columns, no tabs, no trailing blanks'
 
+# What comments cite is a text in the tree, or what `report` saves by its name.
+texts=$(find src bench cuda reports/published -name '*.md' | LC_ALL=C sort)
+pages=$(awk 'match($0, /write_device\(&w, "[a-z]*", "[a-z]*"/) ||
+             match($0, /save_doc\(w, &d, "[a-z]*"/) {
+                 n = split(substr($0, RSTART, RLENGTH), part, "\"")
+                 printf "%s ", part[n - 1]
+             }' src/report/report.c)
+citations() {
+    awk -v pages="$pages" -f tests/citations.awk $texts "$@"
+}
+citations $sources >"$found"
+check 'what comments cite is in the tree'
+
+# Of seven planted citations four are wrong; the check has to name these.
+planted=$(mktemp)
+cat >"$planted" <<'END'
+/* (model.md 2.2, 3.5 to 3.99; pricing.md 12, rows 54, 999), accuracy.md,
+** nowhere.md 1; section numbers are planner.md's: 7.1, 7.77 */
+END
+citations "$planted" | sed 's/.*: //' >"$found"
+rm "$planted"
+diff "$found" - >"$found.diff" <<'END'
+model.md has no section 3.99
+pricing.md 12 has no row 999
+no nowhere.md in the tree
+planner.md has no section 7.77
+END
+mv "$found.diff" "$found"
+check 'a wrong citation is found'
+
 words='TODO|FIXME|XXX|HACK|not implemented|unimplemented|placeholder|stub'
 grep -nwEi "$words" $(echo "$sources" | grep -v '^tests/') $luas >"$found"
 check 'words that mean unfinished work'

@@ -22,7 +22,7 @@
 ** the same machine; a row's result does not depend on the contents of other
 ** sequences' rows. NaN and infinities propagate. Views that do not fit and,
 ** where the device can see them (cpu), indices out of range are ERR_RUN
-** naming kernel and view. Formulas: model.md, section numbers given.
+** naming kernel and view. Formulas: section numbers are model.md's.
 */
 #ifndef DEV_KERNEL_H
 #define DEV_KERNEL_H

@@ -7,7 +7,7 @@
 #include "base/num.h"
 #include "model/param.h"
 
-/* Of every hundred bytes so many are kept free (pricing.md: 3 percent). */
+/* Of every hundred bytes so many are kept free (pricing.md 1). */
 #define RESERVE_PERCENT 3
 /* f32, two for each adapter element; adapters are bf16. */
 #define MOMENT_BYTES 8

@@ -1,6 +1,6 @@
 /*
 ** settings.c - settings as PYTORCH_CUDA_ALLOC_CONF spells them, see snapshot.h
-** (A.1 and A.10 of allocator.md).
+** (allocator.md A.1 and A.10).
 */
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /*
 ** test_mem_rules.c - every rule of PyTorch's native allocator, and its worked
-** examples, with exact bytes and addresses (allocator.md part A).
+** examples, with exact bytes and addresses. Section numbers are
+** allocator.md's.
 */
 #include <inttypes.h>
 #include <setjmp.h>

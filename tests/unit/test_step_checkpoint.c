@@ -51,7 +51,7 @@ static const float *values(const struct source *w, enum weight x)
     return w->s->lw[w->layer].w[x].m.p;
 }
 
-/* Rows of several matrices, group by group: what model.md says of qwen3_next
+/* Rows of several matrices, group by group: what model.md 1 says of qwen3_next
 ** (per key head q, k, the v of its value heads, their z; b, then a). */
 struct part { const float *x; int64_t rows; };
 

@@ -96,7 +96,7 @@ static void test_pinned(void **state)
     }
 }
 
-/* What published.md section 4 and pricing.md row 12 say of the real batch. */
+/* What published.md 4 and pricing.md 12, row 12, say of the real batch. */
 static void test_real_batch(void **state)
 {
     static const int64_t boundaries[2] = {8247214080, 7611514880};
