@@ -31,9 +31,10 @@ static const struct family families[] = {
     {"qwen3_5", "qwen3_5_text", HYBRID | DENSE},
     {"qwen3_5_text", NULL, HYBRID | DENSE},
     {"qwen3_moe", NULL, MOE | TOPK_FLAG},
+    {"qwen3", NULL, DENSE},
 };
 #define N_FAMILIES (sizeof families / sizeof families[0])
-#define SUPPORTED "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe"
+#define SUPPORTED "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe, qwen3"
 
 struct config {
     struct js outer, text;  /* the same object unless text_config is there */

@@ -86,9 +86,9 @@ int64_t model_count(const struct model *m, enum layer_kind kind);
 
 /* Reads config.json (nested text_config too). layers > 0 keeps only the
 ** first layers (they must exist). The hybrid MoE family (qwen3_next,
-** qwen3_5_moe), its dense members (qwen3_5) and qwen3_moe load; any other
-** model_type is refused by name. Errors (ERR_INPUT) name file, key, remedy.
-** On success the caller owns *out and calls model_free. */
+** qwen3_5_moe), its dense members (qwen3_5), qwen3_moe and dense qwen3 load;
+** any other model_type is refused by name. Errors (ERR_INPUT) name file, key,
+** remedy. On success the caller owns *out and calls model_free. */
 int model_load(const char *path, int64_t layers, struct model *out,
                struct err *e) MUST_CHECK;
 /* The same from JSON text; origin stands for the path in messages. */

@@ -90,6 +90,38 @@ static void test_other_models(void **state)
     model_free(&m);
 }
 
+/* The geometries of the measured dense models. */
+static void test_dense_models(void **state)
+{
+    static const struct {
+        const char *path;
+        int64_t layers, gdn, hidden, ffn, q, kv, value;
+    } want[] = {
+        {"lua/models/Qwen3-1.7B.json", 28, 0, 2048, 6144, 2048, 1024, 0},
+        {"lua/models/Qwen3.5-4B.json", 32, 24, 2560, 9216, 4096, 1024, 4096},
+        {"lua/models/Qwen3.5-9B.json", 32, 24, 4096, 12288, 4096, 1024,
+         4096},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof want / sizeof want[0]; i++) {
+        struct model m = load(want[i].path, 0);
+        bool hybrid = want[i].gdn > 0;
+        assert_int_equal(m.layers, want[i].layers);
+        assert_int_equal(model_count(&m, LAYER_GDN), want[i].gdn);
+        assert_int_equal(m.hidden, want[i].hidden);
+        assert_int_equal(m.ffn, want[i].ffn);
+        assert_int_equal(model_q(&m), want[i].q);
+        assert_int_equal(model_kv(&m), want[i].kv);
+        assert_int_equal(model_value(&m), want[i].value);
+        assert_int_equal(m.experts, 0);
+        assert_true(m.attn_gate == hybrid && m.norm_zero_centred == hybrid);
+        assert_true(!m.ckpt_each_expert);
+        model_free(&m);
+    }
+}
+
 static void test_islands(void **state)
 {
     struct model m = load(QWEN36, 0);
@@ -203,7 +235,7 @@ static void test_meaning_refused(void **state)
     check_change("lua/models/Qwen3-30B-A3B.json", "norm_topk_prob", NULL,
                  "missing");
     check_change("lua/models/Qwen3-30B-A3B.json", "model_type", "\"llama\"",
-                 "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe");
+                 "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe, qwen3");
     check_change("lua/models/Qwen3-30B-A3B.json", "text_config", "{}", "none");
 }
 
@@ -306,6 +338,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_qwen36),
         cmocka_unit_test(test_other_models),
+        cmocka_unit_test(test_dense_models),
         cmocka_unit_test(test_islands),
         cmocka_unit_test(test_sizes_refused),
         cmocka_unit_test(test_meaning_refused),
