@@ -2,10 +2,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/category.h"
 #include "base/suggest.h"
 #include "bench/command.h"
 
-static const struct { const char *name, *text; } topics[] = {
+/* The list of terms, names in a column. */
+static void put_terms(struct buf *out)
+{
+    for (int i = 0; i < CAT_COUNT; i++)
+        buf_printf(out, "%-19s%s\n", category_name((enum category)i),
+                   category_help((enum category)i));
+}
+
+/* A text; or two, and a list between them. */
+static const struct {
+    const char *name, *text;
+    void (*list)(struct buf *out);
+    const char *after;
+} topics[] = {
     {"exit-codes",
      "  0  ok\n"
      "  1  the run failed, or a file could not be read or written\n"
@@ -17,12 +31,14 @@ static const struct { const char *name, *text; } topics[] = {
      "  7  wrong numbers: a loss that is not finite, or allocations or peaks\n"
      "     that are not those of the dry device\n"
      "130  interrupted; finished cases are kept (run --resume goes on)\n"
-     "\nWhen several cases fail, the first failed case's code counts.\n"},
+     "\nWhen several cases fail, the first failed case's code counts.\n",
+     NULL, NULL},
     {"environment",
      "PEAKPROOF_DATA         folder with models/, data/ and scenarios/,\n"
      "                       instead of the one beside the program\n"
      "PEAKPROOF_MODULE_PATH  folder in which the cuda module is looked for\n"
-     "NO_COLOR, TERM=dumb    no progress line\n"},
+     "NO_COLOR, TERM=dumb    no progress line\n",
+     NULL, NULL},
     {"files",
      "A run writes into its folder (--out):\n\n"
      "records.csv    every number, one a row: peaks by category, estimates by\n"
@@ -33,26 +49,11 @@ static const struct { const char *name, *text; } topics[] = {
      "checks.csv     mirror against executor, lower bound, coverage, ...\n"
      "inventory.csv  the tensors of one recomputed layer of each kind\n"
      "losses.csv, timings.csv, device.csv, run.json\n"
-     "               what may differ between two runs; the others never do\n"},
+     "               what may differ between two runs; the others never do\n",
+     NULL, NULL},
     {"terms",
-     "An estimate's terms and a peak's categories bear the same names:\n\n"
-     "boundaries         saved layer inputs\n"
-     "attention          a recomputed attention mixer's tensors\n"
-     "attention_records  what the context-parallel executor keeps\n"
-     "gdn                a recomputed gated delta net mixer's tensors\n"
-     "residual_norm      residual and norm beside the mixer (2H a row)\n"
-     "moe_routing        router and permutation state\n"
-     "moe_dispatch       dispatched inputs (D x H)\n"
-     "moe_experts        the rest of the routed experts\n"
-     "shared_expert      shared expert, or the dense MLP\n"
-     "input_gradient     gradient that enters a layer's backward\n"
-     "adapter_gradients  LoRA gradients, which stay once allocated\n"
-     "head               final norm, logits and loss in 512-row chunks\n"
-     "workspace          GEMM workspaces and what only a first wave holds\n"
-     "outputs            outputs kept for the caller\n"
-     "hybridep           growth of expert dispatch buffers\n"
-     "rounding           peaks only: block sizes minus requested bytes\n"
-     "other              everything else\n\n"
+     "An estimate's terms and a peak's categories bear the same names:\n\n",
+     put_terms, "\n"
      "raw is an estimate without margin, admitted is raw x 1.10, an error is\n"
      "(estimate - peak) / peak against the most-loaded rank.\n"},
     {"scenarios",
@@ -83,7 +84,7 @@ static const struct { const char *name, *text; } topics[] = {
      "An estimator, in a scenario or a file for run --estimator:\n\n"
      "  estimator{name = \"mine\", price = function(facts)\n"
      "    return {raw = facts.groups[1].attention_rows[1] * 200000}\n"
-     "  end}\n"},
+     "  end}\n", NULL, NULL},
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
@@ -114,6 +115,8 @@ static int put_topic(const char *word, struct buf *out, struct err *e)
     for (i = 0; i < N_TOPICS; i++) {
         if (strcmp(topics[i].name, word) != 0) continue;
         buf_puts(out, topics[i].text);
+        if (topics[i].list != NULL) topics[i].list(out);
+        if (topics[i].after != NULL) buf_puts(out, topics[i].after);
         return ERR_OK;
     }
     return unknown_topic(word, e);

@@ -193,28 +193,8 @@ static inline unsigned cu_blocks(int64_t n, int64_t per_block)
 /* ---- kernels, one family a file ----------------------------------------- */
 
 #define CU_KERNEL(name) \
-    int cu_##name(struct dev *d, const struct k_##name *a, struct err *e)
-CU_KERNEL(fill); CU_KERNEL(copy); CU_KERNEL(add); CU_KERNEL(scale);
-CU_KERNEL(random); CU_KERNEL(heads); CU_KERNEL(transpose);   /* plain.cu */
-CU_KERNEL(gemm); CU_KERNEL(group_gemm);                      /* gemm.cu */
-CU_KERNEL(embed); CU_KERNEL(gather); CU_KERNEL(scatter);
-CU_KERNEL(permute); CU_KERNEL(combine);                      /* rows.cu */
-CU_KERNEL(rms_norm); CU_KERNEL(rms_norm_bwd); CU_KERNEL(l2_norm);
-CU_KERNEL(l2_norm_bwd);                                      /* norm.cu */
-CU_KERNEL(rotary_table); CU_KERNEL(rotary);                  /* rotary.cu */
-CU_KERNEL(sigmoid_gate); CU_KERNEL(sigmoid_gate_bwd);
-CU_KERNEL(silu_gate); CU_KERNEL(silu_gate_bwd); CU_KERNEL(swiglu);
-CU_KERNEL(swiglu_bwd); CU_KERNEL(row_gate); CU_KERNEL(row_gate_bwd);
-CU_KERNEL(gdn_gates); CU_KERNEL(gdn_gates_bwd);              /* gates.cu */
-CU_KERNEL(attention);                                        /* attention.cu */
-CU_KERNEL(attention_bwd);                               /* attention_bwd.cu */
-CU_KERNEL(merge); CU_KERNEL(merge_bwd);                      /* merge.cu */
-CU_KERNEL(conv); CU_KERNEL(conv_bwd); CU_KERNEL(repeat_heads);
-CU_KERNEL(sum_heads);                                        /* conv.cu */
-CU_KERNEL(delta);                                            /* delta.cu */
-CU_KERNEL(delta_bwd);                                        /* delta_bwd.cu */
-CU_KERNEL(router); CU_KERNEL(router_bwd); CU_KERNEL(route_sort);
-CU_KERNEL(route_unsort);                                     /* router.cu */
-CU_KERNEL(cross_entropy); CU_KERNEL(adam);                   /* head.cu */
+    int cu_##name(struct dev *d, const struct k_##name *a, struct err *e);
+KERNELS(CU_KERNEL)
+#undef CU_KERNEL
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "tile.cuh"
 
-constexpr int CHUNK = 64;
+constexpr int CHUNK = DELTA_CHUNK;
 constexpr int STATE_COLS = 32;  /* value columns of a block that walks */
 
 struct delta_chunk { int64_t row; int c; };     /* rows [row, row + c) */

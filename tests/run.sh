@@ -34,6 +34,7 @@ part() {
 }
 
 part 'lint' sh tests/lint.sh
+part 'lists' sh tests/run-lists.sh
 part 'unit' sh tests/run-unit.sh "$build"
 part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
 part 'cuda, emulated' sh tests/run-unit.sh "$build-san" cuda

@@ -4,23 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t keyset_hash(const char *key, size_t len)
-{
-    uint64_t h = 14695981039346656037u;
-    size_t i;
-
-    for (i = 0; i < len; i++) {
-        h ^= (unsigned char)key[i];
-        h *= 1099511628211u;
-    }
-    return h;
-}
+#include "base/hash.h"
 
 /* The slot that holds the key, or the free one where it belongs. */
 static struct keyset_slot *probe(const struct keyset *s, const char *key,
                                  size_t len)
 {
-    size_t i = (size_t)keyset_hash(key, len) & (s->cap - 1);
+    size_t i = (size_t)hash_bytes(HASH_START, key, len) & (s->cap - 1);
 
     while (s->slot[i].key != NULL && (s->slot[i].len != len ||
            memcmp(s->slot[i].key, key, len) != 0))

@@ -22,7 +22,4 @@ int64_t *keyset_find(const struct keyset *s, const char *key, size_t len);
 bool keyset_add(struct keyset *s, const char *key, size_t len, int64_t value);
 void keyset_free(struct keyset *s);
 
-/* FNV-1a, 64 bits. */
-uint64_t keyset_hash(const char *key, size_t len);
-
 #endif

@@ -30,11 +30,19 @@
 
 #include <stdint.h>
 
+#include "base/hash.h"
+
 static inline uint64_t random_mix(uint64_t z)
 {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     return z ^ (z >> 31);
+}
+
+/* splitmix64: the next 64 bits of a sequence whose whole state is *state. */
+static inline uint64_t random_next(uint64_t *state)
+{
+    return random_mix(*state += 0x9E3779B97F4A7C15u);
 }
 
 /* 64 random bits. */
@@ -59,11 +67,7 @@ static inline double random_value(uint64_t seed, uint64_t stream, uint64_t i,
 /* The stream of a name: FNV-1a, 64 bits. */
 static inline uint64_t random_stream(const char *name)
 {
-    uint64_t h = 0xCBF29CE484222325u;
-
-    for (; *name != '\0'; name++)
-        h = (h ^ (unsigned char)*name) * 0x100000001B3u;
-    return h;
+    return hash_text(HASH_START, name);
 }
 
 #endif

@@ -213,6 +213,8 @@ struct k_gdn_gates_bwd { struct mat da, db, dg, dbeta, a, beta, a_log,
 struct k_repeat_heads { struct mat y, x; int64_t rep, head_dim; };
 /* x = sums over the copies. */
 struct k_sum_heads { struct mat x, y; int64_t rep, head_dim; };
+/* Rows of a chunk of the delta rule, on every device. */
+enum { DELTA_CHUNK = 64 };
 /* The chunked delta rule (C = 64, chunks counted from a piece's first row)
 ** over pieces whose states are known. q, k, v [T, heads * dim] act (q, k l2
 ** normed, repeated to value heads; scale goes on q); g, beta [T, heads] acc.
@@ -289,28 +291,24 @@ struct k_cross_entropy { struct mat dlogits, logits; const int32_t *target;
 struct k_adam { struct mat p, g, m, v; double lr, beta1, beta2, eps;
                 int64_t step; };
 
-#define KERNEL(name) \
-    int (*name)(struct dev *d, const struct k_##name *a, struct err *e)
+/* Every kernel once. The table below, those of the devices and the prototypes
+** of cuda/ are made of this list, so that none can be left out of one. */
+#define KERNELS(X) \
+    X(fill) X(copy) X(add) X(scale) X(random) X(gemm) X(group_gemm) \
+    X(embed) X(gather) X(scatter) X(permute) X(combine) X(heads) \
+    X(transpose) X(rms_norm) X(rms_norm_bwd) X(l2_norm) X(l2_norm_bwd) \
+    X(rotary_table) X(rotary) X(sigmoid_gate) X(sigmoid_gate_bwd) \
+    X(attention) X(attention_bwd) X(merge) X(merge_bwd) \
+    X(conv) X(conv_bwd) X(gdn_gates) X(gdn_gates_bwd) X(repeat_heads) \
+    X(sum_heads) X(delta) X(delta_bwd) X(silu_gate) X(silu_gate_bwd) \
+    X(swiglu) X(swiglu_bwd) X(row_gate) X(row_gate_bwd) X(router) \
+    X(router_bwd) X(route_sort) X(route_unsort) X(cross_entropy) X(adam)
 
 struct kernels {
-    KERNEL(fill); KERNEL(copy); KERNEL(add); KERNEL(scale);
-    KERNEL(random); KERNEL(gemm); KERNEL(group_gemm);
-    KERNEL(embed); KERNEL(gather); KERNEL(scatter); KERNEL(permute);
-    KERNEL(combine); KERNEL(heads); KERNEL(transpose);
-    KERNEL(rms_norm); KERNEL(rms_norm_bwd); KERNEL(l2_norm);
-    KERNEL(l2_norm_bwd);
-    KERNEL(rotary_table); KERNEL(rotary); KERNEL(sigmoid_gate);
-    KERNEL(sigmoid_gate_bwd); KERNEL(attention); KERNEL(attention_bwd);
-    KERNEL(merge); KERNEL(merge_bwd);
-    KERNEL(conv); KERNEL(conv_bwd); KERNEL(gdn_gates); KERNEL(gdn_gates_bwd);
-    KERNEL(repeat_heads); KERNEL(sum_heads); KERNEL(delta); KERNEL(delta_bwd);
-    KERNEL(silu_gate); KERNEL(silu_gate_bwd);
-    KERNEL(swiglu); KERNEL(swiglu_bwd); KERNEL(row_gate);
-    KERNEL(row_gate_bwd); KERNEL(router); KERNEL(router_bwd);
-    KERNEL(route_sort); KERNEL(route_unsort);
-    KERNEL(cross_entropy); KERNEL(adam);
-};
-
+#define KERNEL(name) \
+    int (*name)(struct dev *d, const struct k_##name *a, struct err *e);
+    KERNELS(KERNEL)
 #undef KERNEL
+};
 
 #endif

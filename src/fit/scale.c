@@ -5,8 +5,6 @@
 #include "base/num.h"
 #include "fit/fit.h"
 
-#define STAGE_BLOCK 128
-
 __extension__ typedef __int128 wide;
 
 /* x * to / from, rounded down; INT64_MAX when that is more. */
@@ -72,8 +70,8 @@ static void scale_stage(struct stage *s, int64_t own, int64_t to, int64_t from)
     if (s->local) s->k = num_min(own, s->k);
     if (s->q == 0 || s->k == 0) s->q = s->k = 0;
     s->q_full = s->q_full && s->q > 0;
-    s->q_len = num_round_up(s->q, STAGE_BLOCK);
-    s->k_len = num_round_up(s->k, STAGE_BLOCK);
+    s->q_len = num_round_up(s->q, PLAN_STAGE_BLOCK);
+    s->k_len = num_round_up(s->k, PLAN_STAGE_BLOCK);
 }
 
 static void scale_group(struct price_group *g, int64_t cp, int64_t to,

@@ -1,6 +1,8 @@
 /* free_set.c - see free_set.h */
 #include "mem/free_set.h"
 
+#include "base/random.h"
+
 /* Bins grow with size: one for each of the first 32 multiples of 512, then 16
 ** for each power of two. */
 static unsigned bin_of(uint64_t size)
@@ -22,9 +24,7 @@ static bool is_before(const struct mem_block *a, uint64_t size, uint64_t addr)
 ** stride of addresses gives a tall one. */
 static uint64_t rank_of(uint64_t x)
 {
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    return x ^ x >> 31;
+    return random_mix(x);
 }
 
 /* ---- treap: parents outrank their children ------------------------------ */

@@ -31,9 +31,16 @@ struct mem_source {
 struct mem_dry_source { uint64_t next, used, limit; };
 struct mem_source mem_dry_source(struct mem_dry_source *s, uint64_t limit);
 
+#define MEM_PHASES(X) \
+    X(NONE, "none") X(FORWARD, "forward") X(HEAD, "head") \
+    X(RECOMPUTE, "recompute") X(BACKWARD, "backward") \
+    X(OPTIMIZER, "optimizer")
+
 enum mem_phase {
-    PHASE_NONE, PHASE_FORWARD, PHASE_HEAD, PHASE_RECOMPUTE, PHASE_BACKWARD,
-    PHASE_OPTIMIZER, PHASE_COUNT
+#define MEM_PHASE(constant, name) PHASE_##constant,
+    MEM_PHASES(MEM_PHASE)
+#undef MEM_PHASE
+    PHASE_COUNT
 };
 const char *mem_phase_name(enum mem_phase p);
 

@@ -88,8 +88,9 @@ const struct mem_segment_event *mem_segment_trace(const struct mem *m,
 
 const char *mem_phase_name(enum mem_phase p)
 {
-    static const char *const name[PHASE_COUNT] = {
-        "none", "forward", "head", "recompute", "backward", "optimizer"
-    };
-    return name[p];
+#define NAME(constant, name) [PHASE_##constant] = name,
+    static const char *const names[PHASE_COUNT] = {MEM_PHASES(NAME)};
+#undef NAME
+
+    return names[p];
 }

@@ -27,6 +27,9 @@
 
 #define PLAN_MAX_RANKS 64
 
+/* The lengths of a stage are its rows rounded up to this. */
+enum { PLAN_STAGE_BLOCK = 128 };
+
 /* One attention stage of one rank. Stage 0 is the local one; stage v + 1
 ** holds the keys fetched in wave v. All ranks have the same number of
 ** stages; one without work has q = k = 0 and q_full false.
@@ -47,7 +50,7 @@ struct stage {
     bool q_full;            /* q ranges are exactly [0, own rows) */
     bool k_full;            /* local, and k ranges are exactly [0, own) */
     int64_t q, k;           /* logical rows */
-    int64_t q_len, k_len;   /* the planner's lengths: rounded up to 128 */
+    int64_t q_len, k_len;   /* rounded up to PLAN_STAGE_BLOCK */
     /* exact plans only, else NULL and 0: */
     struct slice *slice;    /* [n_slice] */
     int64_t n_slice;

@@ -12,7 +12,7 @@ void price_facts_init(struct price_facts *f)
         .cp = 1, .ep = 1, .tp = 1, .pp = 1,
         .moe_stages = true, .routing_state = true, .cp_attention = true,
         .hybridep_held_rows = -1, .packed_length = -1,
-        .q_block = 128, .k_block = 64,
+        .q_block = PRICE_Q_BLOCK, .k_block = PRICE_K_BLOCK,
     };
 }
 

@@ -105,6 +105,9 @@ struct estimate {
     int64_t n_rank;                 /* 0 where not priced by rank */
 };
 
+/* Blocks of the traced attention kernel on H200. */
+enum { PRICE_Q_BLOCK = 128, PRICE_K_BLOCK = 64 };
+
 #define PRICE_BUSIEST_RANK "busiest-rank"
 #define PRICE_PER_RANK "per-rank"
 

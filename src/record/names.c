@@ -71,11 +71,9 @@ void record_put_header(struct buf *b, enum record_file f)
 
 const char *record_status_name(enum record_status s)
 {
-    static const char *const name[STATUS_COUNT] = {
-        [STATUS_OK] = "ok", [STATUS_OOM] = "oom",
-        [STATUS_REFUSED] = "refused", [STATUS_SKIPPED] = "skipped",
-        [STATUS_WRONG] = "wrong", [STATUS_ERROR] = "error",
-    };
+#define NAME(constant, name) [STATUS_##constant] = name,
+    static const char *const names[STATUS_COUNT] = {RECORD_STATUSES(NAME)};
+#undef NAME
 
-    return name[s];
+    return names[s];
 }

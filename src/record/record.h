@@ -73,9 +73,15 @@ const char *const *record_file_columns(enum record_file f);
 /* Appends the header line. */
 void record_put_header(struct buf *b, enum record_file f);
 
+#define RECORD_STATUSES(X) \
+    X(OK, "ok") X(OOM, "oom") X(REFUSED, "refused") X(SKIPPED, "skipped") \
+    X(WRONG, "wrong") X(ERROR, "error")
+
 enum record_status {
-    STATUS_OK, STATUS_OOM, STATUS_REFUSED, STATUS_SKIPPED, STATUS_WRONG,
-    STATUS_ERROR, STATUS_COUNT
+#define RECORD_STATUS(constant, name) STATUS_##constant,
+    RECORD_STATUSES(RECORD_STATUS)
+#undef RECORD_STATUS
+    STATUS_COUNT
 };
 const char *record_status_name(enum record_status s);
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "record/write.h"
 
@@ -38,7 +39,7 @@ int record_run_describe(struct record *r, const struct record_info *info,
     int bad;
 
     snprintf(hash, sizeof hash, "%016" PRIx64,
-             keyset_hash(info->identity, strlen(info->identity)));
+             hash_bytes(HASH_START, info->identity, strlen(info->identity)));
     now_utc(now, sizeof now);
     r->run = o = json_object();
     bad = json_object_set_new(o, "peakproof_run", json_integer(RUN_FORMAT));

@@ -9,29 +9,19 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "base/random.h"
 #include "run/work.h"
 #include "step/executor_check.h"
 
 enum {
     SEED = 20250601,
-    MIRROR_CASES = 10000, BOUND_CASES = 10000, COVERAGE_CASES = 2000,
-    Q_BLOCK = 128, K_BLOCK = 64
+    MIRROR_CASES = 10000, BOUND_CASES = 10000, COVERAGE_CASES = 2000
 };
-
-/* splitmix64 */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
 
 /* From lo to hi. */
 static int64_t between(uint64_t *state, int64_t lo, int64_t hi)
 {
-    return lo + (int64_t)(next(state) % (uint64_t)(hi - lo + 1));
+    return lo + (int64_t)(random_next(state) % (uint64_t)(hi - lo + 1));
 }
 
 static int64_t size_of(int64_t n)
@@ -70,10 +60,11 @@ static int check_mirror(const struct model *m, struct record_check *c,
 
     for (; c->cases < MIRROR_CASES; c->cases++) {
         n = executor_random_stages(&state, stage, &own);
-        rc = executor_records(m, stage, n, own, Q_BLOCK, K_BLOCK, &executor,
-                              e);
+        rc = executor_records(m, stage, n, own, PRICE_Q_BLOCK, PRICE_K_BLOCK,
+                              &executor, e);
         if (rc != ERR_OK) return rc;
-        mirror = price_stage_records(m, stage, n, own, Q_BLOCK, K_BLOCK);
+        mirror = price_stage_records(m, stage, n, own, PRICE_Q_BLOCK,
+                                     PRICE_K_BLOCK);
         off = size_of(mirror - executor - tape_exception(m, stage, n, own));
         c->failed += off != 0;
         c->worst = num_max(c->worst, off);

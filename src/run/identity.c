@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hash.h"
 #include "base/version.h"
 #include "run/folder.h"
 
@@ -18,13 +19,12 @@ static int cannot_read(const char *path, struct err *e)
 /* FNV-1a, 64 bits, of what is left of the stream. */
 static uint64_t hash_stream(FILE *f)
 {
-    uint64_t h = UINT64_C(14695981039346656037);
+    uint64_t h = HASH_START;
     unsigned char chunk[65536];
-    size_t n, i;
+    size_t n;
 
     while ((n = fread(chunk, 1, sizeof chunk, f)) > 0)
-        for (i = 0; i < n; i++)
-            h = (h ^ chunk[i]) * UINT64_C(1099511628211);
+        h = hash_bytes(h, chunk, n);
     return h;
 }
 

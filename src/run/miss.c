@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "run/estimates.h"
 #include "price/price_json.h"
 
@@ -37,15 +38,14 @@ int miss_estimates(const struct price_facts *f, json_t **out, struct err *e)
 int miss_fingerprint(const json_t *report, char out[20], struct err *e)
 {
     json_t *rest = json_copy((json_t *)(uintptr_t)report);
-    uint64_t hash = 0xcbf29ce484222325u;
-    char *text, *p;
+    uint64_t hash;
+    char *text;
 
     json_object_del(rest, "fingerprint");
     text = json_dumps(rest, JSON_COMPACT | JSON_REAL_PRECISION(15));
     json_decref(rest);
     if (text == NULL) return err_nomem(e);
-    for (p = text; *p != '\0'; p++)
-        hash = (hash ^ (unsigned char)*p) * 0x100000001b3u;
+    hash = hash_text(HASH_START, text);
     free(text);
     snprintf(out, 20, "%016" PRIx64, hash);
     return ERR_OK;

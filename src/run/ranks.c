@@ -25,7 +25,7 @@ static struct step_config config_of(const struct ranks_one *o)
         .ep = c->ep, .mode = c->mode,
         .lora_rank = c->lora_rank, .lora_alpha = c->lora_alpha,
         .head_rows = c->head_rows < 0 ? own : num_min(c->head_rows, own),
-        .q_block = RANKS_Q_BLOCK, .k_block = RANKS_K_BLOCK,
+        .q_block = PRICE_Q_BLOCK, .k_block = PRICE_K_BLOCK,
         .routing = o->all->routing, .seed = c->seed,
         .checkpoint = o->all->checkpoint,
         .learning_rate = c->learning_rate, .optimizer = c->learning_rate > 0

@@ -17,9 +17,6 @@
 /* How long a rank waits in one exchange. */
 #define RANKS_DEADLINE_MS 300000
 
-/* Blocks of the traced attention kernel on H200. */
-enum { RANKS_Q_BLOCK = 128, RANKS_K_BLOCK = 64 };
-
 /* One wave of one rank. got's arrays are the step's and overwritten by its
 ** next wave. */
 struct ranks_wave {

@@ -76,8 +76,8 @@ static int note_wave(struct run_work *w, const struct ranks_one *o, int64_t i,
     out->retained_bytes = got->retained_bytes;
     out->start_bytes = (int64_t)got->start_bytes;
     out->mirror_bytes = price_stage_records(&w->model, p->stage, p->n_stage,
-                                            p->attention_rows, RANKS_Q_BLOCK,
-                                            RANKS_K_BLOCK);
+                                            p->attention_rows, PRICE_Q_BLOCK,
+                                            PRICE_K_BLOCK);
     return list_kept(w, o, i, out, e);
 }
 

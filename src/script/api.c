@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/random.h"
 #include "base/suggest.h"
 #include "script/find.h"
 #include "script/guard.h"
@@ -192,16 +193,6 @@ static void read_length(const struct decl *d, struct random_decl *r)
     lua_pop(d->L, 1);
 }
 
-/* splitmix64: the next 64 random bits. */
-static uint64_t next_bits(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 /* batch.random{count, length, seed}: independent sequences, each as long as
 ** length, or of a length drawn evenly from {least, most}. */
 static int api_random(lua_State *L)
@@ -224,7 +215,7 @@ static int api_random(lua_State *L)
     span = (uint64_t)(r.hi - r.lo) + 1;
     state = (uint64_t)r.seed;
     for (int64_t i = 0; i < r.count; i++)
-        length[i] = r.lo + (int64_t)(next_bits(&state) % span);
+        length[i] = r.lo + (int64_t)(random_next(&state) % span);
     b = api_new_batch(L, BATCH_LENGTHS);
     api_check(&d, NULL, batch_from_lengths(length, r.count, &b->batch, &e),
               &e);

@@ -9,7 +9,6 @@
 #include "script/api.h"
 
 #define MAX_STAGES 64
-#define BLOCK 128           /* stage lengths are rows rounded up to this */
 
 void api_free_layout(struct rank_plan *layout, int64_t cp)
 {
@@ -48,8 +47,8 @@ static void read_stage(lua_State *L, const struct decl *layout, int64_t rank,
     decl_need(&d, "k");
     decl_int(&d, "q", 0, own, &st->q);
     decl_int(&d, "k", 0, remote ? total - own : own, &st->k);
-    st->q_len = num_round_up(st->q, BLOCK);
-    st->k_len = num_round_up(st->k, BLOCK);
+    st->q_len = num_round_up(st->q, PLAN_STAGE_BLOCK);
+    st->k_len = num_round_up(st->k, PLAN_STAGE_BLOCK);
     decl_int(&d, "q_len", st->q, API_MAX_ROWS, &st->q_len);
     decl_int(&d, "k_len", st->k, API_MAX_ROWS, &st->k_len);
     st->q_full = st->q > 0 && st->q == own;
@@ -88,7 +87,7 @@ static void local_stage(lua_State *L, struct api_batch *b)
     p->n_stage = 1;
     st->local = st->q_full = st->k_full = true;
     st->q = st->k = p->attention_rows;
-    st->q_len = st->k_len = num_round_up(st->q, BLOCK);
+    st->q_len = st->k_len = num_round_up(st->q, PLAN_STAGE_BLOCK);
 }
 
 /* ---- rows ----------------------------------------------------------- */

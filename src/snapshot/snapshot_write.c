@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "snapshot/snapshot.h"
 #include "mem/state.h"
 
@@ -113,9 +114,8 @@ static void put_pair(struct writer *w, enum text key, uint64_t v)
 
 static size_t frame_hash(const char *op, uint32_t place)
 {
-    uint64_t h = 0xcbf29ce484222325u ^ place;
+    uint64_t h = hash_text(HASH_START ^ place, op);
 
-    for (; *op != '\0'; op++) h = (h ^ (unsigned char)*op) * 0x100000001b3u;
     return (size_t)(h ^ h >> 32);
 }
 

@@ -1,5 +1,6 @@
 /* executor_check.c - see executor_check.h */
 #include "base/num.h"
+#include "base/random.h"
 #include "step/executor.h"
 #include "step/executor_check.h"
 
@@ -50,19 +51,9 @@ int executor_records(const struct model *m, const struct stage *stage,
 
 /* ---- random ranks ------------------------------------------------------- */
 
-/* splitmix64 */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 static int64_t below(uint64_t *state, int64_t n)
 {
-    return n <= 0 ? 0 : (int64_t)(next(state) % (uint64_t)n);
+    return n <= 0 ? 0 : (int64_t)(random_next(state) % (uint64_t)n);
 }
 
 /* A number of rows up to max: tiny, aligned to 128, or any. */

@@ -15,7 +15,6 @@
 #include "step/gdn_flow.h"
 #include "step/mixers.h"
 
-#define CHUNK 64
 
 /* Frees a tensor that a forward without saving is done with. */
 #define LET_GO(t)                       \
@@ -219,7 +218,8 @@ static void delta_forward(struct step *s, struct gdn_saved *v, int64_t rows)
 
     v->states = ten_acc(s, CAT_GDN, "gdn.states", f->n_state, state_width(m));
     v->g_cum = ten_acc(s, CAT_GDN, "gdn.g_cum", rows, m->v_heads);
-    v->x = ten_act(s, CAT_GDN, "gdn.chunk_matrix", rows, m->v_heads * CHUNK);
+    v->x = ten_act(s, CAT_GDN, "gdn.chunk_matrix", rows,
+                   m->v_heads * DELTA_CHUNK);
     c = scratch_new(s, rows);
     v->o = ten_act(s, CAT_GDN, "gdn.delta", rows, model_value(m));
     for (l = 0; l < f->n_level; l++) {

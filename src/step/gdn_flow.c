@@ -6,7 +6,6 @@
 
 #include "base/num.h"
 
-#define CHUNK 64
 
 /* One state that crosses: needed at a level, by or from a peer. */
 struct need { int64_t level, peer, piece; };
@@ -123,7 +122,7 @@ static int place_pieces(struct gdn_flow *f, const struct rank_plan *rp,
                               (struct need){level[i], x->from_rank,
                                             x->from_piece});
         v->piece[v->n_piece++] = (struct dev_piece){x->row, x->len, from, i};
-        f->chunks += num_ceil_div(x->len, CHUNK);
+        f->chunks += num_ceil_div(x->len, DELTA_CHUNK);
     }
     return ERR_OK;
 }
@@ -240,7 +239,7 @@ static int build_recorded(struct gdn_flow *f, int64_t cp, int64_t rows)
     v->piece[0] = (struct dev_piece){0, rows, -1, 0};
     v->recv_row = v->n_piece;
     f->n_state = v->n_piece;
-    f->chunks = num_ceil_div(rows, CHUNK);
+    f->chunks = num_ceil_div(rows, DELTA_CHUNK);
     return ERR_OK;
 }
 

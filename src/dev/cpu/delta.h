@@ -12,7 +12,7 @@
 
 #include "dev/cpu/blas.h"
 
-#define CHUNK 64
+#define CHUNK DELTA_CHUNK
 
 /* One chunk of one head, C rows. */
 struct chunk {

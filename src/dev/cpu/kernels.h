@@ -20,20 +20,7 @@
 #include "dev/cpu/route.h"
 #include "dev/cpu/rows.h"
 
-#define HAS(name) .name = k_##name
-
-#define CPU_KERNELS {                                                       \
-    HAS(fill), HAS(copy), HAS(add), HAS(scale), HAS(random), HAS(gemm),     \
-    HAS(group_gemm), HAS(embed), HAS(gather), HAS(scatter), HAS(permute),   \
-    HAS(combine), HAS(heads), HAS(transpose), HAS(rms_norm),                \
-    HAS(rms_norm_bwd), HAS(l2_norm), HAS(l2_norm_bwd), HAS(rotary_table),   \
-    HAS(rotary), HAS(sigmoid_gate), HAS(sigmoid_gate_bwd), HAS(attention),  \
-    HAS(attention_bwd), HAS(merge), HAS(merge_bwd), HAS(conv),              \
-    HAS(conv_bwd), HAS(gdn_gates), HAS(gdn_gates_bwd), HAS(repeat_heads),   \
-    HAS(sum_heads), HAS(delta), HAS(delta_bwd), HAS(silu_gate),             \
-    HAS(silu_gate_bwd), HAS(swiglu), HAS(swiglu_bwd), HAS(row_gate),        \
-    HAS(row_gate_bwd), HAS(router), HAS(router_bwd), HAS(route_sort),       \
-    HAS(route_unsort), HAS(cross_entropy), HAS(adam),                       \
-}
+#define HAS(name) .name = k_##name,
+#define CPU_KERNELS {KERNELS(HAS)}
 
 #endif

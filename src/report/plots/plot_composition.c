@@ -9,48 +9,27 @@
 
 enum { MAX_CASES = 8 };
 
-/* Categories that are drawn as one, from the bottom of the bar up. */
-static const struct part {
-    const char *name, *colour;
-    enum category from[4];
-    int n;
-} parts[] = {
-    {"boundaries", "#332288", {CAT_BOUNDARIES}, 1},
-    {"attention", "#88ccee", {CAT_ATTENTION}, 1},
-    {"attention records", "#44aa99", {CAT_ATTENTION_RECORDS}, 1},
-    {"GDN", "#117733", {CAT_GDN}, 1},
-    {"residual, norm", "#999933", {CAT_RESIDUAL_NORM}, 1},
-    {"MoE dispatch, routing", "#ddcc77", {CAT_MOE_DISPATCH, CAT_MOE_ROUTING},
-     2},
-    {"MoE experts", "#cc6677", {CAT_MOE_EXPERTS}, 1},
-    {"shared expert", "#882255", {CAT_SHARED_EXPERT}, 1},
-    {"gradients", "#aa4499", {CAT_INPUT_GRADIENT, CAT_ADAPTER_GRADIENTS}, 2},
-    {"workspace, head", "#777777", {CAT_WORKSPACE, CAT_HEAD}, 2},
-    {"other", "#bbbbbb", {CAT_OUTPUTS, CAT_HYBRIDEP, CAT_ROUNDING, CAT_OTHER},
-     4},
-};
-enum { N_PARTS = sizeof parts / sizeof *parts };
-
 /* What an estimate puts in no category is drawn as other. */
 static void put_bar(struct buf *b, int x, const char *bar,
                     const struct record_found *c, int64_t w,
                     const char *source)
 {
-    int64_t rest = view_bytes(c, w, RECORD_MAX, source, "raw");
+    int64_t by[BAR_COUNT] = {0}, rest = view_bytes(c, w, RECORD_MAX, source,
+                                                   "raw");
     bool priced = rest != 0;
-    int i, k;
+    int i;
 
+    for (i = 0; i < CAT_COUNT; i++) {
+        int64_t bytes = view_bytes(c, w, RECORD_MAX, source,
+                                   category_name((enum category)i));
+        by[category_bar((enum category)i)] += bytes;
+        rest -= bytes;
+    }
+    if (priced) by[BAR_OTHER] += rest;
     buf_printf(b, "%d ", x);
     plot_quote(b, bar);
-    for (i = 0; i < N_PARTS; i++) {
-        int64_t sum = 0;
-        for (k = 0; k < parts[i].n; k++)
-            sum += view_bytes(c, w, RECORD_MAX, source,
-                              category_name(parts[i].from[k]));
-        rest -= sum;
-        if (priced && i == N_PARTS - 1) sum += rest;
-        buf_printf(b, " %.6f", (double)sum / 1e9);
-    }
+    for (i = 0; i < BAR_COUNT; i++)
+        buf_printf(b, " %.6f", (double)by[i] / 1e9);
     buf_putc(b, '\n');
 }
 
@@ -140,8 +119,9 @@ bool plot_composition(const struct view *v, struct plot *out)
     if (n == 0) return false;
     plot_begin(out, "composition", 1000, 620);
     buf_puts(&out->dat, "# bar, name, GB of");
-    for (i = 0; i < N_PARTS; i++)
-        buf_printf(&out->dat, "%s %s", i ? ";" : "", parts[i].name);
+    for (i = 0; i < BAR_COUNT; i++)
+        buf_printf(&out->dat, "%s %s", i ? ";" : "",
+                   category_bar_name((enum category_bar)i));
     buf_putc(&out->dat, '\n');
     for (i = 0; i < n; i++)
         put_bars(v, c[i], (v->n_estimator + 2) * i, &out->dat);
@@ -153,15 +133,16 @@ bool plot_composition(const struct view *v, struct plot *out)
              "set style fill solid 1.0 border linecolor '#ffffff'\n");
     buf_puts(&command, "  plot ");
     /* whole bars first, each later one shorter by its top part */
-    for (i = N_PARTS - 1; i >= 0; i--)
+    for (i = BAR_COUNT - 1; i >= 0; i--)
         buf_printf(&command, "%s\"%s\" using 1:(sum [k=3:%d] column(k)):(0.8) "
                    "with boxes linecolor '%s' title \"%s\"",
-                   i == N_PARTS - 1 ? "" : ", \\\n    ",
-                   i == N_PARTS - 1 ? "composition.dat" : "", 3 + i,
-                   parts[i].colour, parts[i].name);
+                   i == BAR_COUNT - 1 ? "" : ", \\\n    ",
+                   i == BAR_COUNT - 1 ? "composition.dat" : "", 3 + i,
+                   category_bar_colour((enum category_bar)i),
+                   category_bar_name((enum category_bar)i));
     buf_printf(&command, ", \\\n    \"\" using 1:(sum [k=3:%d] column(k)):"
                "(sprintf(\"%%.1f\", sum [k=3:%d] column(k))) with labels "
-               "offset 0,0.7%s notitle", 2 + N_PARTS, 2 + N_PARTS,
+               "offset 0,0.7%s notitle", 2 + BAR_COUNT, 2 + BAR_COUNT,
                is_crowded(v, n) ? " font ',8'" : "");
     if (command.failed) out->gp.failed = true;
     plot_draw(out, buf_text(&command));
