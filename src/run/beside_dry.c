@@ -115,8 +115,6 @@ static int differs(const struct ranks_one *a, const struct ranks_one *dry,
                    : "a request of", d[i].bytes, d[i].op);
 }
 
-/* Reserved bytes are not held against each other: free blocks of one size are
-** taken by address, and a driver places segments as it likes. */
 static int same_peaks(const struct ranks_one *a, const struct ranks_one *dry,
                       struct err *e)
 {
@@ -145,14 +143,18 @@ static int same_rank(const struct ranks_one *a, const struct ranks_one *dry,
     mem_stats(dry->mem, &t);
     if (s.events != t.events || s.fingerprint != t.fingerprint)
         return differs(a, dry, e);
-    return same_peaks(a, dry, e);
+    if (same_peaks(a, dry, e) != ERR_OK) return ERR_WRONG;
+    if (s.reserved_peak == t.reserved_peak) return segment_all(&dry->again, e);
+    return err_set(e, ERR_WRONG, "rank %d: %" PRIu64 " bytes reserved at the "
+                   "most, but %" PRIu64 " on dry", (int)a->rank,
+                   s.reserved_peak, t.reserved_peak);
 }
 
 int run_same_as_dry(struct run_work *w, const struct ranks *r, struct err *e)
 {
     struct routing seen;
     struct ranks dry = {.w = w, .ops = &dev_dry, .routing = &seen,
-                        .waves = r->waves, .trace = true};
+                        .waves = r->waves, .trace = true, .like = r};
     int64_t i;
     int rc = run_routing_of(r, &seen, e);
 

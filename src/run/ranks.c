@@ -32,6 +32,18 @@ static struct step_config config_of(const struct ranks_one *o)
     };
 }
 
+/* The device's segments, noted; on dry, the same again where the rank is held
+** beside one that ran here. */
+static struct mem_source segments_of(struct ranks_one *o)
+{
+    const struct ranks *like = o->all->like;
+
+    if (like != NULL && group_is_here(like, o->rank))
+        return segment_repeat(&o->again, &like->one[o->rank].segments);
+    if (!o->all->ops->computes) return o->dev->source;
+    return segment_note(&o->segments, driver_watch(o));
+}
+
 static int rank_open(struct ranks_one *o, struct err *e)
 {
     const struct ranks *r = o->all;
@@ -45,7 +57,7 @@ static int rank_open(struct ranks_one *o, struct err *e)
     int rc = r->ops->open(&options, &o->dev, e);
 
     if (rc == ERR_OK) rc = group_join(o, e);
-    if (rc == ERR_OK) rc = mem_new(&memory, driver_watch(o), &o->mem, e);
+    if (rc == ERR_OK) rc = mem_new(&memory, segments_of(o), &o->mem, e);
     if (rc == ERR_OK)
         rc = step_new(&step, o->dev, o->mem, o->comm, &o->step, e);
     return rc;
@@ -224,6 +236,7 @@ void ranks_close(struct ranks *r)
         mem_free_all(o->mem);
         if (o->dev != NULL) o->dev->ops->close(o->dev);
         if (o->comm != NULL) o->comm->ops->close(o->comm);
+        segment_log_free(&o->segments);
         free(o->wave);
         free(o->sent);
     }

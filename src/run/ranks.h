@@ -11,8 +11,9 @@
 
 #include <pthread.h>
 
-#include "run/work.h"
 #include "comm/alarm.h"
+#include "run/segments.h"
+#include "run/work.h"
 
 /* How long a rank waits in one exchange. */
 #define RANKS_DEADLINE_MS 300000
@@ -36,6 +37,8 @@ struct ranks_one {
     int64_t rank;
     struct dev *dev;
     struct mem *mem;
+    struct segment_log segments;    /* on devices that compute */
+    struct segment_again again;     /* dry, held beside one of them */
     struct step *step;
     struct comm *comm;          /* NULL where none is needed */
     int gpu;                    /* cuda: the one it takes */
@@ -64,6 +67,7 @@ struct ranks {
     const struct dev_ops *ops;
     const struct routing *routing;      /* what dry is told */
     const struct step_data *data;       /* what others are given */
+    const struct ranks *like;   /* dry: those whose segments it gets, or NULL */
     const struct checkpoint *checkpoint;    /* base weights, or NULL */
     int64_t waves;              /* at most the case's */
     bool trace;                 /* keep events */
@@ -97,8 +101,8 @@ void run_data_free(struct step_data *d);
 /* Runs the case on dry first. ERR_OOM, naming bytes, when a rank needs more
 ** than device_bytes or all ranks more memory than the device has free. */
 int run_fits(struct run_work *w, struct err *e) MUST_CHECK;
-/* Runs the case on dry with the routing that r saw; ERR_WRONG when a rank's
-** events or peaks differ. */
+/* Runs the case on dry with the routing that r saw and the segments that it
+** got; ERR_WRONG when a rank's events, peaks or reserved bytes differ. */
 int run_same_as_dry(struct run_work *w, const struct ranks *r, struct err *e)
     MUST_CHECK;
 /* The routing that r saw as a histogram; free with routing_free. */
