@@ -50,7 +50,7 @@ extern "C" {
 
 struct cu {
     struct dev dev;             /* first: a struct dev is a struct cu */
-    int gpu;
+    int gpu, rank;
     cudaStream_t stream;        /* everything of a rank runs in this one */
     cublasHandle_t blas;
     /* room for host arrays that a kernel reads (slices, ranges, offsets):
@@ -59,6 +59,7 @@ struct cu {
     size_t meta_bytes, meta_from, meta_used;    /* of this call: from, used */
     cudaEvent_t meta_free;      /* behind the last copy out of stage */
     uint64_t taken, limit;      /* bytes of segments; limit 0: none */
+    struct cu_watch *watch;     /* calls and times, or NULL */
 };
 
 static inline struct cu *cu_of(struct dev *d)
@@ -67,6 +68,12 @@ static inline struct cu *cu_of(struct dev *d)
 }
 
 extern const struct kernels cu_kernels;
+
+/* Sets dev.k. With CUDA_LAUNCH_BLOCKING=1 every operator is waited for and a
+** fault names it; with PEAKPROOF_CUDA_TIMES=FILE so too, and closing adds
+** lines rank,operator,calls,seconds to the file. */
+int cu_watch_open(struct cu *c, struct err *e);
+void cu_watch_close(struct cu *c);
 
 /* Errors carry the call, file and line. CU_TRY leaves the function. */
 int cu_error(cudaError_t rc, const char *call, const char *file, int line,

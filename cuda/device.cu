@@ -73,6 +73,7 @@ static void cu_close(struct dev *d)
     if (c->meta != nullptr) cudaFree(c->meta);
     if (c->stage != nullptr) cudaFreeHost(c->stage);
     if (c->stream != nullptr) cudaStreamDestroy(c->stream);
+    cu_watch_close(c);
     free(c);
 }
 
@@ -104,15 +105,16 @@ static int cu_open(const struct dev_options *o, struct dev **out,
     c = static_cast<struct cu *>(calloc(1, sizeof *c));
     if (c == nullptr) return err_nomem(e);
     c->dev.ops = &cu_ops;
-    c->dev.k = &cu_kernels;
     c->dev.act = o->act;
     c->dev.acc = DT_F32;
     c->dev.source.ctx = c;
     c->dev.source.get = segment_get;
     c->dev.source.put = segment_put;
     c->gpu = o->gpu;
+    c->rank = o->rank;
     c->limit = o->limit_bytes;
-    rc = make_handles(c, e);
+    rc = cu_watch_open(c, e);
+    if (rc == ERR_OK) rc = make_handles(c, e);
     if (rc != ERR_OK) {
         cu_close(&c->dev);
         return rc;
