@@ -39,3 +39,8 @@ $ peakproof replay --set limit none.pickle
 $ peakproof replay
 !...
 = 2
+
+# Histories that PyTorch itself recorded on an H200, and what its own counters
+# said beside them (tests/golden/snapshots/README.md).
+$ cd $TOP/tests/golden/snapshots; for n in default plain roundup split-limit oom; do gzip -dc $n.pickle.gz | peakproof replay --json - | tr -d ' ,"' >$OLDPWD/ours; for w in allocated reserved requested active; do grep -x "${w}_peak_bytes:$(sed -n "s/.*\"${w}_bytes.all.peak\": \([0-9]*\).*/\1/p" $n.json)" $OLDPWD/ours; done | wc -l; grep -c '_mismatches:0' $OLDPWD/ours; done | xargs
+> 4 3 4 3 4 3 4 3 4 3
