@@ -242,6 +242,8 @@ static inline void pair_end(struct pair *p)
             pair_restore(p_, o_);                                            \
             if (p_->cu->k->name(p_->cu, &a_, &p_->f.e) != ERR_OK)            \
                 fail_msg("cuda %s: %s", #name, p_->f.e.text);                \
+            if (p_->cu->ops->sync(p_->cu, &p_->f.e) != ERR_OK)               \
+                fail_msg("cuda %s, running: %s", #name, p_->f.e.text);       \
             pair_compare(p_, #name, o_);                                     \
         }                                                                    \
         pair_end(p_);                                                        \
