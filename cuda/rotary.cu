@@ -6,8 +6,23 @@
 
 constexpr int THREADS = 256;
 
+struct frequencies { double theta, factor, low, high, positions; };
+
+/* Radians a position of column c of cols (kernel.h). */
+static __device__ double frequency(frequencies q, int c, int cols)
+{
+    double f = pow(q.theta, -static_cast<double>(c) /
+                                static_cast<double>(cols));
+
+    if (!(q.factor > 0)) return f;
+    double turns = q.positions * f / 6.283185307179586476925286766559;
+    double s = (turns - q.low) / (q.high - q.low);
+    s = s < 0 ? 0 : s > 1 ? 1 : s;
+    return s * f + (1 - s) * f / q.factor;
+}
+
 /* In f64, brought into [-pi, pi] before it is rounded. */
-static __global__ void fill_angles(cu_view table, double theta)
+static __global__ void fill_angles(cu_view table, frequencies q)
 {
     int64_t n = int64_t{table.rows} * table.cols;
 
@@ -15,8 +30,7 @@ static __global__ void fill_angles(cu_view table, double theta)
          i += int64_t{blockDim.x} * gridDim.x) {
         CU_CELL(pos, c, i, table.cols);
         double angle = static_cast<double>(pos) *
-                       pow(theta, -static_cast<double>(c) /
-                                      static_cast<double>(table.cols));
+                       frequency(q, c, table.cols);
         const double two_pi = 6.283185307179586476925286766559;
 
         angle -= two_pi * rint(angle / two_pi);
@@ -27,13 +41,13 @@ static __global__ void fill_angles(cu_view table, double theta)
 int cu_rotary_table(struct dev *d, const struct k_rotary_table *a,
                     struct err *e)
 {
-    double theta = a->theta;
+    frequencies q = {a->theta, a->factor, a->low, a->high, a->positions};
     cu_view table;
     int rc = cu_view_of(&a->table, -1, -1, "rotary table", &table, e);
 
     if (rc != ERR_OK || table.rows == 0 || table.cols == 0) return rc;
     LAUNCH(fill_angles, cu_blocks(int64_t{table.rows} * table.cols, THREADS),
-           THREADS, 0, cu_of(d)->stream, table, theta);
+           THREADS, 0, cu_of(d)->stream, table, q);
     CU_LAUNCHED();
     return ERR_OK;
 }

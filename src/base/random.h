@@ -14,6 +14,7 @@
 **
 **   norms, zero-centred (w of 1 + w)   offset 0    scale 0.1
 **   norms, plain                       offset 1    scale 0.1
+**   biases                             offset 0    scale 0.1
 **   linear_attn.A_log                  offset 0    scale 1
 **   linear_attn.dt_bias                offset -2   scale 1
 **   embed_tokens                       offset 0    scale 1

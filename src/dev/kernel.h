@@ -136,8 +136,13 @@ struct k_l2_norm_bwd { struct mat dx, dy, y, rnorm; };
 
 /* table[pos, i] = pos * theta^(-i / cols), the angle in radians, computed in
 ** f64 and brought into [-pi, pi] before it is rounded to acc (a plain f32
-** angle of 1e5 is off by 4e-3). pos is the row, i the column. */
-struct k_rotary_table { struct mat table; double theta; };
+** angle of 1e5 is off by 4e-3). pos is the row, i the column. With a factor
+** above 0, "llama3": a frequency f whose wave 2 pi / f is longer than
+** positions / low becomes f / factor, one shorter than positions / high stays,
+** and between them s f + (1 - s) f / factor with
+** s = (positions / wave - low) / (high - low). */
+struct k_rotary_table { struct mat table; double theta;
+                        double factor, low, high, positions; };
 /* Half-split rotation of the first 2 * table.cols dims of every head by the
 ** angle of pos[t] (i32, device) times sign (+1 forward, -1 backward): dims i
 ** and i + table.cols turn together. x, y are [T, heads * head_dim]; y may

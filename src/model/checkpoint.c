@@ -25,6 +25,7 @@ struct shard {
 };
 
 struct checkpoint {
+    char *folder;
     struct shard *file;
     int64_t n_file;
     struct checkpoint_tensor *t;    /* sorted by name */
@@ -33,20 +34,17 @@ struct checkpoint {
 
 static int64_t type_bytes(enum checkpoint_type t)
 {
-    return t == CKPT_F64 ? 8 : t == CKPT_F32 ? 4 : 2;
+    return t == CKPT_F64 ? 8 : t == CKPT_F32 ? 4 : t == CKPT_OTHER ? 0 : 2;
 }
 
-static bool type_parse(const char *s, enum checkpoint_type *out)
+static enum checkpoint_type type_parse(const char *s)
 {
     static const char *const name[] = {"BF16", "F16", "F32", "F64"};
     int i;
 
     for (i = 0; i < 4; i++)
-        if (strcmp(s, name[i]) == 0) {
-            *out = (enum checkpoint_type)i;
-            return true;
-        }
-    return false;
+        if (strcmp(s, name[i]) == 0) return (enum checkpoint_type)i;
+    return CKPT_OTHER;
 }
 
 /* ---- one tensor of a header ---------------------------------------------- */
@@ -61,9 +59,8 @@ static int read_shape(const struct js *o, struct checkpoint_tensor *t,
     if (rc == ERR_OK) rc = js_array(&shape, -1, e);
     if (rc != ERR_OK) return rc;
     t->n_dim = js_size(&shape);
-    if (t->n_dim > CHECKPOINT_DIMS)
-        return js_error(&shape, e, "more than %d dimensions",
-                        CHECKPOINT_DIMS);
+    if (t->n_dim > CHECKPOINT_DIMS) t->type = CKPT_OTHER;
+    if (t->type == CKPT_OTHER) return ERR_OK;
     t->count = 1;
     for (i = 0; i < CHECKPOINT_DIMS; i++) t->dim[i] = 1;
     for (i = 0; i < t->n_dim; i++) {
@@ -87,11 +84,12 @@ static int read_place(const struct js *o, int64_t data, int64_t data_bytes,
     if (rc == ERR_OK)
         rc = js_ints(&offsets, 2, 0, data_bytes, &at, NULL, e);
     if (rc != ERR_OK) return rc;
-    if (!num_mul(t->count, type_bytes(t->type), &bytes) ||
-        at[1] < at[0] || at[1] - at[0] != bytes)
+    if (!num_mul(t->count, type_bytes(t->type), &bytes) || at[1] < at[0] ||
+        (t->type != CKPT_OTHER && at[1] - at[0] != bytes))
         rc = js_error(&offsets, e, "the shape needs other bytes than these "
                       "(a damaged file?)");
     t->at = data + at[0];
+    t->bytes = at[1] - at[0];
     free(at);
     return rc;
 }
@@ -125,9 +123,7 @@ static int read_entry(struct checkpoint *c, const struct js *o,
 
     if (rc == ERR_OK) rc = js_need_string(o, "dtype", &type, e);
     if (rc != ERR_OK) return rc;
-    if (!type_parse(type, &t.type))
-        return js_error(o, e, "dtype %s is not read here (BF16, F16, F32 and "
-                        "F64 are)", type);
+    t.type = type_parse(type);
     rc = read_shape(o, &t, e);
     if (rc == ERR_OK) rc = read_place(o, data, data_bytes, &t, e);
     return rc == ERR_OK ? add_tensor(c, t, name, e) : rc;
@@ -162,6 +158,8 @@ static int file_sizes(const struct shard *f, int64_t *header, int64_t *size,
 
     if (fstat(f->fd, &st) != 0)
         return err_set(e, ERR_INPUT, "%s: %s", f->path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_INPUT, "%s: not a regular file", f->path);
     if (st.st_size < 8 || pread_all(f->fd, b, 8, 0) != 0)
         return err_set(e, ERR_INPUT, "%s: too short for a safetensors file",
                        f->path);
@@ -190,8 +188,32 @@ static int read_header(const struct shard *f, int64_t n, json_t **out,
     return rc;
 }
 
+static int by_place(const void *a, const void *b)
+{
+    const struct checkpoint_tensor *x = a, *y = b;
+
+    if (x->at != y->at) return x->at < y->at ? -1 : 1;
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
+}
+
+/* No byte belongs to two tensors of a file, which are those from first on. */
+static int check_apart(struct checkpoint *c, int64_t first, struct err *e)
+{
+    struct checkpoint_tensor *t = c->t + first;
+    int64_t i, n = c->n - first;
+
+    if (n > 0) qsort(t, (size_t)n, sizeof *t, by_place);
+    for (i = 1; i < n; i++)
+        if (t[i - 1].at + t[i - 1].bytes > t[i].at)
+            return err_set(e, ERR_INPUT, "%s: %s.data_offsets: lies over %s "
+                           "(a damaged file?)", c->file[t[i].file].path,
+                           t[i].name, t[i - 1].name);
+    return ERR_OK;
+}
+
 static int read_file(struct checkpoint *c, int64_t index, struct err *e)
 {
+    int64_t first = c->n;
     const struct shard *f = &c->file[index];
     int64_t header = 0, size = 0;
     json_t *root = NULL, *value;
@@ -213,7 +235,7 @@ static int read_file(struct checkpoint *c, int64_t index, struct err *e)
             if (rc != ERR_OK) break;
         }
     json_decref(root);
-    return rc;
+    return rc == ERR_OK ? check_apart(c, first, e) : rc;
 }
 
 /* ---- the folder ---------------------------------------------------------- */
@@ -229,7 +251,8 @@ static int add_file(struct checkpoint *c, const char *folder,
     buf_printf(&path, "%s/%s", folder, name);
     if (path.failed) return err_nomem(e);
     p[c->n_file] = (struct shard){path.data, -1};
-    p[c->n_file].fd = open(path.data, O_RDONLY | O_CLOEXEC);
+    /* a FIFO would wait for its writer: file_sizes refuses it */
+    p[c->n_file].fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     c->n_file++;
     if (p[c->n_file - 1].fd < 0)
         return err_set(e, ERR_INPUT, "%s: %s", path.data, strerror(errno));
@@ -342,7 +365,8 @@ int checkpoint_open(const char *folder, struct checkpoint **out,
 
     if (c == NULL) return err_nomem(e);
     buf_printf(&index, "%s/%s", folder, INDEX_NAME);
-    rc = index.failed ? err_nomem(e)
+    c->folder = strdup(folder);
+    rc = index.failed || c->folder == NULL ? err_nomem(e)
                       : open_folder(c, folder, index.data, e);
     buf_free(&index);
     if (rc != ERR_OK) {
@@ -363,6 +387,7 @@ void checkpoint_close(struct checkpoint *c)
         free(c->file[i].path);
     }
     for (i = 0; i < c->n; i++) free(c->t[i].name);
+    free(c->folder);
     free(c->file);
     free(c->t);
     free(c);
@@ -374,6 +399,33 @@ int64_t checkpoint_count(const struct checkpoint *c)
 }
 
 /* ---- look up and read ---------------------------------------------------- */
+
+const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *c,
+                                              int64_t i)
+{
+    return &c->t[i];
+}
+
+const struct checkpoint_tensor *checkpoint_get(const struct checkpoint *c,
+                                               const char *name)
+{
+    struct checkpoint_tensor key = {.name = (char *)(uintptr_t)name};
+
+    return c->n == 0 ? NULL
+                     : bsearch(&key, c->t, (size_t)c->n, sizeof *c->t,
+                               by_name);
+}
+
+const char *checkpoint_folder(const struct checkpoint *c)
+{
+    return c->folder;
+}
+
+const char *checkpoint_path(const struct checkpoint *c,
+                            const struct checkpoint_tensor *t)
+{
+    return c->file[t->file].path;
+}
 
 static void put_shape(struct buf *b, const int64_t *dim, int64_t n)
 {
@@ -404,13 +456,16 @@ int checkpoint_find(const struct checkpoint *c, const char *name,
                     const int64_t *dim, int64_t n_dim,
                     const struct checkpoint_tensor **out, struct err *e)
 {
-    struct checkpoint_tensor key = {.name = (char *)(uintptr_t)name}, *t;
+    const struct checkpoint_tensor *t = checkpoint_get(c, name);
 
-    t = c->n == 0 ? NULL
-                  : bsearch(&key, c->t, (size_t)c->n, sizeof *t, by_name);
     if (t == NULL)
-        return err_set(e, ERR_INPUT, "%s: tensor %s is missing",
-                       c->n_file > 0 ? c->file[0].path : "checkpoint", name);
+        return err_set(e, ERR_INPUT, "%s: tensor %s is missing", c->folder,
+                       name);
+    if (t->type == CKPT_OTHER)
+        return err_set(e, ERR_INPUT, "%s: %s is of a type or shape that is "
+                       "not read here (BF16, F16, F32 and F64 of up to %d "
+                       "dimensions are)", checkpoint_path(c, t), name,
+                       CHECKPOINT_DIMS);
     if (t->n_dim != n_dim ||
         memcmp(t->dim, dim, (size_t)n_dim * sizeof *dim) != 0)
         return misshaped(c, t, dim, n_dim, e);
@@ -453,6 +508,7 @@ static double decode(const unsigned char *raw, enum checkpoint_type t,
         w = (uint32_t)h << 16;
         memcpy(&f, &w, 4);
         return (double)f;
+    case CKPT_OTHER: break;
     }
     return 0;
 }

@@ -14,27 +14,8 @@
 
 #include "base/json.h"
 #include "base/num.h"
+#include "model/family.h"
 #include "model/model.h"
-
-/* What the keys of a family are. */
-enum trait { HYBRID = 1, MOE = 2, DENSE = 4, TOPK_FLAG = 8 };
-
-struct family {
-    const char *type, *text_type;   /* of the file, of its text_config */
-    unsigned traits;
-};
-
-static const struct family families[] = {
-    {"qwen3_next", NULL, HYBRID | MOE | TOPK_FLAG},
-    {"qwen3_5_moe", "qwen3_5_moe_text", HYBRID | MOE},
-    {"qwen3_5_moe_text", NULL, HYBRID | MOE},
-    {"qwen3_5", "qwen3_5_text", HYBRID | DENSE},
-    {"qwen3_5_text", NULL, HYBRID | DENSE},
-    {"qwen3_moe", NULL, MOE | TOPK_FLAG},
-    {"qwen3", NULL, DENSE},
-};
-#define N_FAMILIES (sizeof families / sizeof families[0])
-#define SUPPORTED "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe, qwen3"
 
 struct config {
     struct js outer, text;  /* the same object unless text_config is there */
@@ -54,7 +35,7 @@ struct int_key {
     const char *key;
     size_t field;
     int64_t lo, hi;
-    unsigned of;            /* traits that bring the key; 0: always there */
+    unsigned of;            /* parts that bring the key; 0: always there */
 };
 
 #define WIDTH MODEL_MAX_WIDTH
@@ -67,18 +48,14 @@ static const struct int_key int_keys[] = {
     {"max_position_embeddings", FIELD(max_positions), 1, 1 << 30, 0},
     {"num_attention_heads", FIELD(q_heads), 1, 4096, 0},
     {"num_key_value_heads", FIELD(kv_heads), 1, 4096, 0},
-    {"head_dim", FIELD(head_dim), 1, 4096, 0},
-    {"linear_num_key_heads", FIELD(k_heads), 1, 4096, HYBRID},
-    {"linear_key_head_dim", FIELD(k_dim), 1, 4096, HYBRID},
-    {"linear_num_value_heads", FIELD(v_heads), 1, 4096, HYBRID},
-    {"linear_value_head_dim", FIELD(v_dim), 1, 4096, HYBRID},
-    {"linear_conv_kernel_dim", FIELD(conv), 1, 64, HYBRID},
-    {"num_experts", FIELD(experts), 1, 1 << 16, MOE},
-    {"num_experts_per_tok", FIELD(top_k), 1, 1024, MOE},
-    {"moe_intermediate_size", FIELD(expert_ffn), 1, WIDTH, MOE},
+    {"linear_num_key_heads", FIELD(k_heads), 1, 4096, FAMILY_GDN},
+    {"linear_key_head_dim", FIELD(k_dim), 1, 4096, FAMILY_GDN},
+    {"linear_num_value_heads", FIELD(v_heads), 1, 4096, FAMILY_GDN},
+    {"linear_value_head_dim", FIELD(v_dim), 1, 4096, FAMILY_GDN},
+    {"linear_conv_kernel_dim", FIELD(conv), 1, 64, FAMILY_GDN},
+    {"num_experts_per_tok", FIELD(top_k), 1, 1024, FAMILY_MOE},
     {"shared_expert_intermediate_size", FIELD(shared_ffn), 0, WIDTH,
-     HYBRID | MOE},
-    {"intermediate_size", FIELD(ffn), 1, WIDTH, DENSE},
+     FAMILY_SHARED},
 };
 #define N_INT_KEYS (sizeof int_keys / sizeof int_keys[0])
 
@@ -91,11 +68,51 @@ static int read_ints(const struct config *c, struct model *m)
         int64_t v;
         int rc;
 
-        if ((c->family->traits & k->of) != k->of) continue;
+        if ((c->family->parts & k->of) != k->of) continue;
         rc = js_need_int(&c->text, k->key, k->lo, k->hi, &v, c->e);
         if (rc != ERR_OK) return rc;
         memcpy((char *)m + k->field, &v, sizeof v);
     }
+    return ERR_OK;
+}
+
+/* Newer configs say num_local_experts; where both stand they agree. */
+static int read_experts(const struct config *c, struct model *m)
+{
+    const char *key = "num_experts", *local = "num_local_experts";
+    struct js v = js_get(&c->text, local);
+    int64_t again;
+    int rc;
+
+    if (js_get(&c->text, key).v == NULL && v.v != NULL) key = local;
+    rc = js_need_int(&c->text, key, 1, 1 << 16, &m->experts, c->e);
+    if (rc == ERR_OK && v.v != NULL)
+        rc = js_int(&v, 1, 1 << 16, &again, c->e);
+    if (rc == ERR_OK && v.v != NULL && again != m->experts)
+        rc = js_error(&v, c->e, "differs from num_experts");
+    return rc == ERR_OK ? js_need_int(&c->text, c->family->expert_ffn, 1,
+                                      WIDTH, &m->expert_ffn, c->e) : rc;
+}
+
+static int read_mlp(const struct config *c, struct model *m)
+{
+    if (c->family->parts & FAMILY_MOE) return read_experts(c, m);
+    return js_need_int(&c->text, "intermediate_size", 1, WIDTH, &m->ffn,
+                       c->e);
+}
+
+static int read_head_dim(const struct config *c, struct model *m)
+{
+    struct js v = js_get(&c->text, "head_dim"), h;
+
+    if (!js_is_null(&v) || !(c->family->parts & FAMILY_HEAD_DIM))
+        return js_need_int(&c->text, "head_dim", 1, 4096, &m->head_dim,
+                           c->e);
+    h = js_get(&c->text, "hidden_size");
+    if (m->hidden % m->q_heads != 0)
+        return js_error(&h, c->e, "without head_dim, num_attention_heads "
+                        "must divide it");
+    m->head_dim = m->hidden / m->q_heads;
     return ERR_OK;
 }
 
@@ -118,7 +135,8 @@ static int check_ints(const struct config *c, const struct model *m)
 
 static int refuse_unknown_layers(const struct config *c)
 {
-    static const char *const off[] = {"attention_bias", "use_sliding_window"};
+    static const char *const off[] = {"attention_bias", "mlp_bias",
+                                      "use_sliding_window"};
     static const char *const quant = "quantization_config";
     struct js v;
     size_t i;
@@ -137,6 +155,21 @@ static int refuse_unknown_layers(const struct config *c)
         return js_error(&v, c->e, "quantized weights are not supported (use "
                         "the model's bf16 form)");
     return ERR_OK;
+}
+
+/* A window that holds every position is none. */
+static int refuse_window(const struct config *c, const struct model *m)
+{
+    struct js v = js_get(&c->text, "sliding_window");
+    int64_t w;
+    int rc;
+
+    if (!(c->family->parts & FAMILY_WINDOW) || js_is_null(&v)) return ERR_OK;
+    rc = js_int(&v, 1, INT64_MAX, &w, c->e);
+    if (rc == ERR_OK && w < m->max_positions)
+        rc = js_error(&v, c->e, "only null is supported, or a window of "
+                      "max_position_embeddings");
+    return rc;
 }
 
 /* Every layer must be built alike: price and step know one MLP a model. */
@@ -176,20 +209,24 @@ static int read_tied(const struct config *c, struct model *m)
 
 static int read_gates(const struct config *c, struct model *m)
 {
-    bool hybrid = c->family->traits & HYBRID;
+    unsigned parts = c->family->parts;
     struct js v = js_get(&c->text, "output_gate_type");
     int rc;
 
     /* the architectures fix what their configs leave out */
-    m->norm_zero_centred = hybrid;
-    m->attn_gate = hybrid;
+    m->norm_zero_centred = parts & FAMILY_CENTRED;
+    m->attn_gate = parts & FAMILY_GATE;
+    m->head_norm = parts & FAMILY_HEAD_NORM;
+    m->qkv_bias = parts & FAMILY_BIAS;
     m->shared_gate = m->shared_ffn > 0;
-    m->norm_topk = c->family->traits & MOE;
+    m->norm_topk = parts & FAMILY_MOE;
     /* names the activation on z in the GDN output norm */
     if (!js_is_null(&v) && !is_string(&v, "swish") && !is_string(&v, "silu"))
         return js_error(&v, c->e, "only \"swish\" and \"silu\" are supported");
     rc = js_opt_bool(&c->text, "attn_output_gate", &m->attn_gate, c->e);
-    if (rc == ERR_OK && (c->family->traits & TOPK_FLAG))
+    if (rc == ERR_OK && (parts & FAMILY_BIAS))
+        rc = js_opt_bool(&c->text, "qkv_bias", &m->qkv_bias, c->e);
+    if (rc == ERR_OK && (parts & FAMILY_TOPK_FLAG))
         rc = js_need_bool(&c->text, "norm_topk_prob", &m->norm_topk, c->e);
     if (rc == ERR_OK) rc = read_tied(c, m);
     return rc;
@@ -225,9 +262,38 @@ static int rope_real(const struct config *c, const struct js *rope,
     return rc;
 }
 
-static int check_rope_type(const struct config *c, const char *where)
+/* The four numbers of "llama3" (model.h). */
+static int read_llama3(const struct config *c, const struct js *rope,
+                       struct model *m)
+{
+    static const struct { const char *key; size_t field; } keys[] = {
+        {"factor", FIELD(rope.factor)}, {"low_freq_factor", FIELD(rope.low)},
+        {"high_freq_factor", FIELD(rope.high)},
+        {"original_max_position_embeddings", FIELD(rope.positions)},
+    };
+    struct js v;
+    size_t i;
+
+    for (i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        double x = 0;
+        int rc;
+
+        v = js_get(rope, keys[i].key);
+        rc = read_real(c, &v, 0.0, 1e9, &x);
+        if (rc != ERR_OK) return rc;
+        memcpy((char *)m + keys[i].field, &x, sizeof x);
+    }
+    v = js_get(rope, "high_freq_factor");
+    if (m->rope.high <= m->rope.low)
+        return js_error(&v, c->e, "must be above low_freq_factor");
+    return ERR_OK;
+}
+
+static int read_rope_type(const struct config *c, const char *where,
+                          struct model *m)
 {
     struct js rope = js_get(&c->text, where), v;
+    bool llama3 = c->family->parts & FAMILY_LLAMA3;
     int rc;
 
     if (js_is_null(&rope)) return ERR_OK;
@@ -235,9 +301,10 @@ static int check_rope_type(const struct config *c, const char *where)
     if (rc != ERR_OK) return rc;
     v = js_get(&rope, "rope_type");
     if (v.v == NULL) v = js_get(&rope, "type");
-    if (v.v != NULL && !is_string(&v, "default"))
-        return js_error(&v, c->e, "only \"default\" is supported");
-    return ERR_OK;
+    if (v.v == NULL || is_string(&v, "default")) return ERR_OK;
+    if (llama3 && is_string(&v, "llama3")) return read_llama3(c, &rope, m);
+    return js_error(&v, c->e, llama3 ? "only \"default\" and \"llama3\" are "
+                    "supported" : "only \"default\" is supported");
 }
 
 static int read_rope(const struct config *c, struct model *m)
@@ -246,13 +313,13 @@ static int read_rope(const struct config *c, struct model *m)
     struct js rope = js_get(&c->text, "rope_parameters");
     struct js part_key = js_get(&c->text, key);
     double part = 1.0, dims;
-    int rc = check_rope_type(c, "rope_parameters");
+    int rc = read_rope_type(c, "rope_parameters", m);
 
-    if (rc == ERR_OK) rc = check_rope_type(c, "rope_scaling");
+    if (rc == ERR_OK) rc = read_rope_type(c, "rope_scaling", m);
     if (rc == ERR_OK)
         rc = rope_real(c, &rope, "rope_theta", 1e15, &m->rope_theta);
     /* families of full attention rotate the whole head and have no key */
-    if (rc == ERR_OK && ((c->family->traits & HYBRID) || part_key.v != NULL
+    if (rc == ERR_OK && ((c->family->parts & FAMILY_GDN) || part_key.v != NULL
                          || js_get(&rope, key).v != NULL))
         rc = rope_real(c, &rope, key, 1.0, &part);
     if (rc != ERR_OK) return rc;
@@ -277,12 +344,12 @@ static int kinds_from_types(const struct config *c, const struct js *types,
         if (is_string(&t, "full_attention"))
             m->kind[i] = LAYER_ATTENTION;
         else if (is_string(&t, "linear_attention")
-                 && (c->family->traits & HYBRID))
+                 && (c->family->parts & FAMILY_GDN))
             m->kind[i] = LAYER_GDN;
         else
             rc = js_error(&t, c->e, "is not a layer of %s (\"full_attention\""
                           "%s)", c->family->type,
-                          c->family->traits & HYBRID
+                          c->family->parts & FAMILY_GDN
                           ? " or \"linear_attention\"" : "");
     }
     return rc;
@@ -298,7 +365,7 @@ static int read_kinds(const struct config *c, struct model *m)
     m->kind = calloc((size_t)m->layers, sizeof *m->kind);
     if (m->kind == NULL) return err_nomem(c->e);
     if (!js_is_null(&types)) return kinds_from_types(c, &types, m);
-    if (c->family->traits & HYBRID)
+    if (c->family->parts & FAMILY_GDN)
         rc = js_need_int(&c->text, "full_attention_interval", 1,
                          MODEL_MAX_LAYERS, &every, c->e);
     for (i = 0; rc == ERR_OK && i < m->layers; i++)
@@ -319,15 +386,6 @@ static int cut_layers(const struct config *c, int64_t layers, struct model *m)
 }
 
 /* ---- the file ------------------------------------------------------------ */
-
-static const struct family *find_family(const char *type)
-{
-    size_t i;
-
-    for (i = 0; i < N_FAMILIES; i++)
-        if (strcmp(type, families[i].type) == 0) return &families[i];
-    return NULL;
-}
 
 static int read_text_config(struct config *c)
 {
@@ -357,10 +415,11 @@ static int read_family(struct config *c)
 
     if (rc == ERR_OK) rc = js_string(&at, &type, c->e);
     if (rc != ERR_OK) return rc;
-    c->family = find_family(type);
+    c->family = family_find(type);
     if (c->family == NULL)
         return js_error(&at, c->e, "\"%.64s\" is not supported (supported: "
-                        SUPPORTED ")", type);
+                        "%s; use a model of one of these)", type,
+                        family_list());
     return read_text_config(c);
 }
 
@@ -372,7 +431,10 @@ static int read_config(struct config *c, int64_t layers, struct model *m)
     if (rc == ERR_OK) rc = refuse_unknown_layers(c);
     if (rc == ERR_OK) rc = refuse_mixed_mlp(c);
     if (rc == ERR_OK) rc = read_ints(c, m);
+    if (rc == ERR_OK) rc = read_mlp(c, m);
+    if (rc == ERR_OK) rc = read_head_dim(c, m);
     if (rc == ERR_OK) rc = check_ints(c, m);
+    if (rc == ERR_OK) rc = refuse_window(c, m);
     if (rc == ERR_OK) rc = read_gates(c, m);
     eps = js_get(&c->text, "rms_norm_eps");
     if (rc == ERR_OK) rc = read_real(c, &eps, 0.0, 1.0, &m->eps);
@@ -398,8 +460,7 @@ int model_from_json(const struct js *at, int64_t layers, struct model *out,
     snprintf(m.family, sizeof m.family, "%s", c.family->type);
     snprintf(m.prefix, sizeof m.prefix,
              c.nested ? "model.language_model." : "model.");
-    m.ckpt_fused_gdn = strcmp(m.family, "qwen3_next") == 0;
-    m.ckpt_each_expert = c.family->traits & TOPK_FLAG;
+    m.names = c.family->names;
     *out = m;
     return ERR_OK;
 }

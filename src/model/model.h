@@ -21,9 +21,7 @@ struct model {
                                folder's name), or "inline" */
     char family[32];        /* model_type as written in the config */
     char prefix[32];        /* of tensor names: "model.language_model." */
-    /* how published checkpoints of the family hold some tensors: GDN
-    ** projections fused by key head, experts one by one */
-    bool ckpt_fused_gdn, ckpt_each_expert;
+    const struct family_names *names;   /* of tensors; family.h; static */
     int64_t layers;
     int64_t hidden;         /* H */
     int64_t vocab;          /* V */
@@ -35,6 +33,12 @@ struct model {
     int64_t q_heads, kv_heads, head_dim;
     int64_t rotary_dim;     /* dims of a head that are rotated, even */
     double rope_theta;
+    /* "llama3": waves longer than positions / low are factor times slower,
+    ** those shorter than positions / high as they are, others between;
+    ** factor 0: none */
+    struct { double factor, low, high, positions; } rope;
+    bool head_norm;         /* of every query and key head, before rotation */
+    bool qkv_bias;
     bool attn_gate;         /* sigmoid output gate beside the queries */
     /* gated delta net; all 0 when no layer is GDN */
     int64_t k_heads, k_dim, v_heads, v_dim;
@@ -85,10 +89,9 @@ int64_t model_count(const struct model *m, enum layer_kind kind);
 #define MODEL_MAX_WIDTH (1 << 20)
 
 /* Reads config.json (nested text_config too). layers > 0 keeps only the
-** first layers (they must exist). The hybrid MoE family (qwen3_next,
-** qwen3_5_moe), its dense members (qwen3_5), qwen3_moe and dense qwen3 load;
-** any other model_type is refused by name. Errors (ERR_INPUT) name file, key,
-** remedy. On success the caller owns *out and calls model_free. */
+** first layers (they must exist). The families of family.h load; any other
+** model_type is refused by name. Errors (ERR_INPUT) name file, key, remedy.
+** On success the caller owns *out and calls model_free. */
 int model_load(const char *path, int64_t layers, struct model *out,
                struct err *e) MUST_CHECK;
 /* The same from JSON text; origin stands for the path in messages. */

@@ -14,7 +14,8 @@ enum width {
     W_END,          /* no further dimension */
     W_ONE, W_H, W_VOCAB,
     W_Q, W_QG,      /* queries; queries and gate */
-    W_KV, W_HEAD,
+    W_KV, W_NORM,   /* of a head, where heads have norms */
+    W_Q_BIAS, W_KV_BIAS,
     W_KEY2V,        /* conv channels: q, k and v of a GDN layer */
     W_VALUE, W_VHEADS, W_VDIM, W_CONV,
     W_E, W_EL, W_F, W_2F,
@@ -32,7 +33,9 @@ static int64_t width_of(const struct model *m, int64_t ep, int64_t r,
     case W_Q: return model_q(m);
     case W_QG: return model_q(m) * (m->attn_gate ? 2 : 1);
     case W_KV: return model_kv(m);
-    case W_HEAD: return m->head_dim;
+    case W_NORM: return m->head_norm ? m->head_dim : 0;
+    case W_Q_BIAS: return m->qkv_bias ? model_q(m) : 0;
+    case W_KV_BIAS: return m->qkv_bias ? model_kv(m) : 0;
     case W_KEY2V: return model_conv_channels(m);
     case W_VALUE: return model_value(m);
     case W_VHEADS: return m->v_heads;
@@ -67,8 +70,11 @@ static const struct base_tensor base_tensors[] = {
     {"self_attn.q_proj.weight", IN_ATTENTION, SITE_Q, {W_QG, W_H}, 0},
     {"self_attn.k_proj.weight", IN_ATTENTION, SITE_K, {W_KV, W_H}, 0},
     {"self_attn.v_proj.weight", IN_ATTENTION, SITE_V, {W_KV, W_H}, 0},
-    {"self_attn.q_norm.weight", IN_ATTENTION, SITE_COUNT, {W_HEAD}, 0},
-    {"self_attn.k_norm.weight", IN_ATTENTION, SITE_COUNT, {W_HEAD}, 0},
+    {"self_attn.q_proj.bias", IN_ATTENTION, SITE_COUNT, {W_Q_BIAS}, 0},
+    {"self_attn.k_proj.bias", IN_ATTENTION, SITE_COUNT, {W_KV_BIAS}, 0},
+    {"self_attn.v_proj.bias", IN_ATTENTION, SITE_COUNT, {W_KV_BIAS}, 0},
+    {"self_attn.q_norm.weight", IN_ATTENTION, SITE_COUNT, {W_NORM}, 0},
+    {"self_attn.k_norm.weight", IN_ATTENTION, SITE_COUNT, {W_NORM}, 0},
     {"self_attn.o_proj.weight", IN_ATTENTION, SITE_O, {W_H, W_Q}, 0},
     {"linear_attn.in_proj_qkv.weight", IN_GDN, SITE_GDN_QKV,
      {W_KEY2V, W_H}, PACK_QKVZ},
@@ -86,7 +92,7 @@ static const struct base_tensor base_tensors[] = {
     {"linear_attn.out_proj.weight", IN_GDN, SITE_GDN_OUT,
      {W_H, W_VALUE}, 0},
     {"post_attention_layernorm.weight", IN_ALL, SITE_COUNT, {W_H}, 0},
-    {"mlp.gate.weight", IN_ALL, SITE_COUNT, {W_E, W_H}, 0},
+    {"mlp.gate.weight", IN_ALL, SITE_COUNT, {W_E, W_H}, PACK_ROUTER},
     {"mlp.experts.gate_up_proj", IN_ALL, SITE_EXPERT_UP,
      {W_EL, W_2F, W_H}, PACK_EACH_EXPERT},
     {"mlp.experts.down_proj", IN_ALL, SITE_EXPERT_DOWN,
@@ -145,13 +151,6 @@ static const struct adapter adapters[SITE_COUNT] = {
     [SITE_MLP_DOWN] = {LORA("mlp.down_proj"), IN_ALL, W_FFN, W_H, false},
 };
 
-const char *param_fused_name(enum param_pack pack)
-{
-    if (pack == PACK_QKVZ) return "linear_attn.in_proj_qkvz.weight";
-    if (pack == PACK_BA) return "linear_attn.in_proj_ba.weight";
-    return NULL;
-}
-
 struct site_shape param_site(const struct model *m, enum site s)
 {
     struct site_shape z = {width_of(m, 1, 1, adapters[s].in),
@@ -209,13 +208,6 @@ static bool stands_in(enum place place, const struct model *m, int64_t layer)
     return false;
 }
 
-static enum param_pack pack_of(const struct model *m, enum param_pack pack)
-{
-    bool used = pack == PACK_EACH_EXPERT ? m->ckpt_each_expert
-                                         : m->ckpt_fused_gdn;
-    return used ? pack : PACK_NONE;
-}
-
 static int add_base(struct maker *k, int64_t layer)
 {
     size_t i, d;
@@ -223,7 +215,7 @@ static int add_base(struct maker *k, int64_t layer)
     for (i = 0; i < N_BASE; i++) {
         const struct base_tensor *t = &base_tensors[i];
         struct param p = {t->name, layer, PARAM_BASE, t->site,
-                          pack_of(k->m, t->pack), {1, 1, 1, 1}, 0, 0};
+                          t->pack, {1, 1, 1, 1}, 0, 0};
         int rc;
 
         if (!stands_in(t->place, k->m, layer)) continue;

@@ -29,13 +29,15 @@ struct site_shape param_site(const struct model *m, enum site s);
 
 enum param_role { PARAM_BASE, PARAM_LORA_A, PARAM_LORA_B };
 
-/* How a published checkpoint holds a base tensor (model.md 1). The list
+/* How a checkpoint may hold a base tensor otherwise than under its own name
+** and shape: by the names of family.h, where the family has them. The list
 ** itself is the same for every family: flat, split, experts stacked. */
 enum param_pack {
     PACK_NONE,          /* under its own name and shape */
-    PACK_QKVZ,          /* in linear_attn.in_proj_qkvz, grouped by key head */
-    PACK_BA,            /* in linear_attn.in_proj_ba, grouped by key head */
-    PACK_EACH_EXPERT    /* mlp.experts.e.{gate,up,down}_proj, one by one */
+    PACK_QKVZ,          /* in fused_qkvz, grouped by key head */
+    PACK_BA,            /* in fused_ba, grouped by key head */
+    PACK_EACH_EXPERT,   /* one by one: gate, up and down of each */
+    PACK_ROUTER         /* under another name */
 };
 
 /* One tensor, row-major [dim 0, dim 1, ...]. Routed experts are the rank's
@@ -53,9 +55,6 @@ struct param {
     int64_t bytes;          /* bf16: 2 * count (checkpoints store all of the
                                text model so; model.md 0) */
 };
-
-/* The name of the fused tensor behind PACK_QKVZ and PACK_BA, else NULL. */
-const char *param_fused_name(enum param_pack pack);
 
 struct param_list {
     struct param *p;        /* owned; order: layers ascending, then outside;

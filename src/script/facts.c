@@ -69,6 +69,8 @@ static void set_model(lua_State *L, const struct model *m)
     set_int(L, "head_dim", m->head_dim);
     set_int(L, "rotary_dim", m->rotary_dim);
     set_flag(L, "attn_gate", m->attn_gate);
+    set_flag(L, "head_norm", m->head_norm);
+    set_flag(L, "qkv_bias", m->qkv_bias);
     set_int(L, "k_heads", m->k_heads);
     set_int(L, "k_dim", m->k_dim);
     set_int(L, "v_heads", m->v_heads);

@@ -31,14 +31,18 @@ static struct split split_of(const struct model *m)
 
 static void projections(const struct model *m, struct projection p[QKV])
 {
-    p[0] = (struct projection){W_Q, SITE_Q, split_of(m).k};
-    p[1] = (struct projection){W_K, SITE_K, model_kv(m)};
-    p[2] = (struct projection){W_V, SITE_V, model_kv(m)};
+    static const enum weight bias[QKV] = {W_Q_BIAS, W_K_BIAS, W_V_BIAS};
+    int i;
+
+    p[0] = (struct projection){W_Q, SITE_Q, split_of(m).k, 0};
+    p[1] = (struct projection){W_K, SITE_K, model_kv(m), 0};
+    p[2] = (struct projection){W_V, SITE_V, model_kv(m), 0};
+    for (i = 0; m->qkv_bias && i < QKV; i++) p[i].bias = bias[i];
 }
 
 static struct projection projection_out(const struct model *m)
 {
-    return (struct projection){W_O, SITE_O, m->hidden};
+    return (struct projection){W_O, SITE_O, m->hidden, 0};
 }
 
 /* Angles of every position, made once. */
@@ -51,7 +55,9 @@ static struct mat rotary_table(struct step *s)
         s->rotary = ten_acc(s, CAT_WORKSPACE, "attention.rotary_table",
                             s->m->max_positions, s->m->rotary_dim / 2);
         s->layer = layer;
-        RUN(s, rotary_table, .table = s->rotary.m, .theta = s->m->rope_theta);
+        RUN(s, rotary_table, .table = s->rotary.m, .theta = s->m->rope_theta,
+            .factor = s->m->rope.factor, .low = s->m->rope.low,
+            .high = s->m->rope.high, .positions = s->m->rope.positions);
     }
     return s->rotary.m;
 }
@@ -76,24 +82,41 @@ static struct mat per_head(const struct step *s, struct mat x)
     return mat_shape(x, x.rows * x.cols / d, d);
 }
 
-/* Norm over every head, then rotation: the rotated rows. rstd is kept, the
-** normed rows are not. */
-static struct tensor norm_rotate(struct step *s, struct mat x, enum weight w,
-                                 struct tensor *rstd)
+static struct tensor rotate(struct step *s, const char *op, struct mat x,
+                            int sign)
 {
-    int64_t d = s->m->head_dim, heads = x.cols / d;
+    int64_t d = s->m->head_dim;
     struct mat table = rotary_table(s);
+    struct tensor y = ten_act(s, CAT_ATTENTION, op, x.rows, x.cols);
+
+    RUN(s, rotary, .y = y.m, .x = x, .table = table, .pos = s->positions.m.p,
+        .heads = x.cols / d, .head_dim = d, .sign = sign);
+    return y;
+}
+
+/* Norm over every head where the model has it, then rotation: the rotated
+** rows. x and rstd are kept for the norm's backward, the normed rows are
+** not; without a norm x goes. */
+static struct tensor norm_rotate(struct step *s, struct tensor *x,
+                                 enum weight w, struct tensor *rstd)
+{
+    int64_t heads = x->m.cols / s->m->head_dim;
     struct tensor normed, rotated;
 
-    *rstd = ten_acc(s, CAT_ATTENTION, "attention.head_rstd", x.rows * heads,
-                    1);
-    normed = ten_act(s, CAT_ATTENTION, "attention.head_norm", x.rows, x.cols);
-    RUN(s, rms_norm, .y = per_head(s, normed.m), .x = per_head(s, x),
+    if (!s->m->head_norm) {
+        rotated = rotate(s, "attention.rotary", x->m, 1);
+        ten_free(s, x);
+        return rotated;
+    }
+    rotary_table(s);
+    *rstd = ten_acc(s, CAT_ATTENTION, "attention.head_rstd",
+                    x->m.rows * heads, 1);
+    normed = ten_act(s, CAT_ATTENTION, "attention.head_norm", x->m.rows,
+                     x->m.cols);
+    RUN(s, rms_norm, .y = per_head(s, normed.m), .x = per_head(s, x->m),
         .w = weight_of(s, w), .rstd = rstd->m, .eps = s->m->eps,
         .zero_centred = s->m->norm_zero_centred);
-    rotated = ten_act(s, CAT_ATTENTION, "attention.rotary", x.rows, x.cols);
-    RUN(s, rotary, .y = rotated.m, .x = normed.m, .table = table,
-        .pos = s->positions.m.p, .heads = heads, .head_dim = d, .sign = 1);
+    rotated = rotate(s, "attention.rotary", normed.m, 1);
     ten_free(s, &normed);
     return rotated;
 }
@@ -103,15 +126,12 @@ static struct tensor norm_rotate_backward(struct step *s, struct tensor *dy,
                                           struct tensor *x, enum weight w,
                                           struct tensor *rstd)
 {
-    int64_t d = s->m->head_dim;
     int64_t rows = dy->m.rows, cols = dy->m.cols;
     struct tensor dn, dx;
 
-    dn = ten_act(s, CAT_ATTENTION, "attention.rotary_bwd", rows, cols);
-    RUN(s, rotary, .y = dn.m, .x = dy->m, .table = s->rotary.m,
-        .pos = s->positions.m.p, .heads = cols / d, .head_dim = d,
-        .sign = -1);
+    dn = rotate(s, "attention.rotary_bwd", dy->m, -1);
     ten_free(s, dy);
+    if (!s->m->head_norm) return dn;
     dx = ten_act(s, CAT_ATTENTION, "attention.head_norm_bwd", rows, cols);
     RUN(s, rms_norm_bwd, .dx = per_head(s, dx.m), .dy = per_head(s, dn.m),
         .x = per_head(s, x->m), .w = weight_of(s, w), .rstd = rstd->m,
@@ -140,8 +160,8 @@ static void project(struct step *s, struct mat n, struct attention_saved *a,
                              sp.q_stride, sp.q + m->head_dim);
     a->k = take_heads(s, "attention.k", a->joined.m, m->kv_heads,
                       m->head_dim, sp.k);
-    a->q_rot = norm_rotate(s, a->q.m, W_Q_NORM, &a->q_rstd);
-    a->k_rot = norm_rotate(s, a->k.m, W_K_NORM, &a->k_rstd);
+    a->q_rot = norm_rotate(s, &a->q, W_Q_NORM, &a->q_rstd);
+    a->k_rot = norm_rotate(s, &a->k, W_K_NORM, &a->k_rstd);
 }
 
 static void drop_inputs(struct step *s, struct attention_saved *a)

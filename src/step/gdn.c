@@ -24,15 +24,15 @@
 
 static void in_projections(const struct model *m, struct projection *p)
 {
-    p[0] = (struct projection){W_QKV, SITE_GDN_QKV, model_conv_channels(m)};
-    p[1] = (struct projection){W_Z, SITE_GDN_Z, model_value(m)};
-    p[2] = (struct projection){W_B, SITE_COUNT, m->v_heads};
-    p[3] = (struct projection){W_A, SITE_COUNT, m->v_heads};
+    p[0] = (struct projection){W_QKV, SITE_GDN_QKV, model_conv_channels(m), 0};
+    p[1] = (struct projection){W_Z, SITE_GDN_Z, model_value(m), 0};
+    p[2] = (struct projection){W_B, SITE_COUNT, m->v_heads, 0};
+    p[3] = (struct projection){W_A, SITE_COUNT, m->v_heads, 0};
 }
 
 static struct projection out_projection(const struct model *m)
 {
-    return (struct projection){W_GDN_OUT, SITE_GDN_OUT, m->hidden};
+    return (struct projection){W_GDN_OUT, SITE_GDN_OUT, m->hidden, 0};
 }
 
 /* A copy of columns [first, first + n) as a tensor of its own. */

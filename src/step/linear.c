@@ -79,6 +79,16 @@ static struct tensor adapters_forward(struct step *s, enum category c,
     return joined;
 }
 
+/* out = x W^T, and the bias, which a GEMM adds as it writes. */
+static void base_forward(struct step *s, struct mat out, struct mat x,
+                         const struct projection *p)
+{
+    RUN(s, gemm, .c = out, .a = x, .b = weight_of(s, p->w), .trans_b = true,
+        .alpha = 1);
+    if (p->bias != 0 && out.rows > 0)
+        RUN(s, add, .out = out, .a = out, .b = weight_of(s, p->bias));
+}
+
 struct tensor linear_forward(struct step *s, enum category c, const char *op,
                              struct mat x, const struct projection *p, int n,
                              struct tensor *h)
@@ -92,8 +102,7 @@ struct tensor linear_forward(struct step *s, enum category c, const char *op,
     workspace_use(s, WS_PLAIN);
     base = ten_act(s, c, op, x.rows, joined_width(p, n));
     for (i = 0; i < n; col += p[i++].out)
-        RUN(s, gemm, .c = mat_cols(base.m, col, p[i].out), .a = x,
-            .b = weight_of(s, p[i].w), .trans_b = true, .alpha = 1);
+        base_forward(s, mat_cols(base.m, col, p[i].out), x, &p[i]);
     if (!any_adapter(s, p, n)) return base;
     workspace_use(s, WS_BLAS);
     delta = adapters_forward(s, c, op, x, p, n, keep);

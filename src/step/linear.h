@@ -6,12 +6,13 @@
 
 #include "step/weights.h"
 
-/* One projection of a joined group: weight, adapter site (SITE_COUNT: none)
-** and its columns in the joined output. */
+/* One projection of a joined group: weight, adapter site (SITE_COUNT: none),
+** its columns in the joined output, and its bias (0: none). */
 struct projection {
     enum weight w;
     enum site site;
     int64_t out;
+    enum weight bias;
 };
 #define PROJECTIONS 4
 

@@ -20,13 +20,13 @@ static struct swiglu_sites sites_of(const struct model *m)
     t.gated = !dense && m->shared_gate;
     t.up[0] = (struct projection){dense ? W_MLP_GATE : W_SHARED_GATE,
                                   dense ? SITE_MLP_GATE : SITE_SHARED_GATE,
-                                  t.ffn};
+                                  t.ffn, 0};
     t.up[1] = (struct projection){dense ? W_MLP_UP : W_SHARED_UP,
                                   dense ? SITE_MLP_UP : SITE_SHARED_UP,
-                                  t.ffn};
+                                  t.ffn, 0};
     t.down = (struct projection){dense ? W_MLP_DOWN : W_SHARED_DOWN,
                                  dense ? SITE_MLP_DOWN : SITE_SHARED_DOWN,
-                                 m->hidden};
+                                 m->hidden, 0};
     return t;
 }
 

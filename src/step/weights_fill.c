@@ -39,6 +39,7 @@ static struct spread spread_of(const struct step *s, const struct param *p,
     if (gdn_norm) return (struct spread){0.1, 1};
     if (ends_in(p->tensor, "norm.weight"))
         return (struct spread){0.1, s->m->norm_zero_centred ? 0 : 1};
+    if (ends_in(p->tensor, ".bias")) return (struct spread){0.1, 0};
     if (ends_in(p->tensor, "A_log")) return (struct spread){1, 0};
     if (ends_in(p->tensor, "dt_bias")) return (struct spread){1, -2};
     if (ends_in(p->tensor, "embed_tokens.weight"))

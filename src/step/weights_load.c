@@ -2,15 +2,17 @@
 ** weights_load.c - base weights from a checkpoint: every parameter of the
 ** list finds its tensor by name, checks its shape, and is copied in blocks.
 **
-** Checkpoints of some families pack tensors otherwise (param.h, enum
-** param_pack): GDN projections fused by key head, experts one by one. A
-** parameter is therefore a list of runs of elements, read one after another.
+** A folder may pack some tensors otherwise (param.h, enum param_pack): GDN
+** projections fused by key head, experts one by one, a router under another
+** name. What lies under the parameter's own name is taken first. A parameter
+** is therefore a list of runs of elements, read one after another.
 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
+#include "model/family.h"
 #include "step/rank_state.h"
 
 #define BLOCK 65536     /* elements converted at a time */
@@ -95,6 +97,15 @@ static const struct checkpoint_tensor *find(struct loader *l,
     return t;
 }
 
+static bool has(const struct loader *l, const char *tensor)
+{
+    char name[256];
+
+    weights_name(l->s, l->p->layer, tensor, name, sizeof name);
+    return checkpoint_get(l->s->c.checkpoint, name) != NULL;
+}
+
+/* Trailing ones are no dimensions, but for a convolution's taps. */
 static int64_t used_dims(const int64_t *dim)
 {
     int64_t n = 4;
@@ -105,9 +116,9 @@ static int64_t used_dims(const int64_t *dim)
 
 /* ---- the ways a parameter is packed ------------------------------------- */
 
-/* Under its own name; routed experts hold all experts, of which this rank
-** takes its own. */
-static void load_plain(struct loader *l)
+/* Under one name; routed experts hold all experts, of which this rank takes
+** its own. */
+static void load_plain(struct loader *l, const char *tensor)
 {
     const struct param *p = l->p;
     int64_t dim[4], rank = 0;
@@ -118,8 +129,15 @@ static void load_plain(struct loader *l)
         dim[0] = l->s->m->experts;
         rank = l->s->c.rank % l->s->c.ep;
     }
-    t = find(l, p->tensor, dim, used_dims(dim));
+    t = find(l, tensor, dim, used_dims(dim));
     if (t != NULL) take(l, t, rank * p->count, p->count);
+}
+
+static void expert_name(const struct family_names *f, int64_t expert,
+                        const char *which, char *out, size_t cap)
+{
+    snprintf(out, cap, "%s.%lld.%s.weight", f->experts, (long long)expert,
+             which);
 }
 
 /* One expert's matrix, stored on its own as [rows, cols]. */
@@ -130,8 +148,7 @@ static void load_expert(struct loader *l, int64_t expert, const char *which,
     const struct checkpoint_tensor *t;
     char name[96];
 
-    snprintf(name, sizeof name, "mlp.experts.%lld.%s_proj.weight",
-             (long long)expert, which);
+    expert_name(l->s->m->names, expert, which, name, sizeof name);
     t = find(l, name, dim, 2);
     if (t != NULL) take(l, t, 0, rows * cols);
 }
@@ -139,15 +156,16 @@ static void load_expert(struct loader *l, int64_t expert, const char *which,
 static void load_each_expert(struct loader *l)
 {
     const struct model *m = l->s->m;
+    const struct family_names *f = m->names;
     int64_t el = l->s->local_experts, i;
     int64_t first = l->s->c.rank % l->s->c.ep * el;
 
     for (i = first; i < first + el && l->s->rc == ERR_OK; i++) {
         if (l->p->site == SITE_EXPERT_DOWN) {
-            load_expert(l, i, "down", m->hidden, m->expert_ffn);
+            load_expert(l, i, f->down, m->hidden, m->expert_ffn);
         } else {
-            load_expert(l, i, "gate", m->expert_ffn, m->hidden);
-            load_expert(l, i, "up", m->expert_ffn, m->hidden);
+            load_expert(l, i, f->gate, m->expert_ffn, m->hidden);
+            load_expert(l, i, f->up, m->expert_ffn, m->hidden);
         }
     }
 }
@@ -163,7 +181,7 @@ static void take_groups(struct loader *l, const struct checkpoint_tensor *t,
 }
 
 /* qkvz: per key head q | k | v of its value heads | z of them; ba: b | a. */
-static void load_fused(struct loader *l)
+static void load_fused(struct loader *l, const char *tensor)
 {
     const struct model *m = l->s->m;
     const struct param *p = l->p;
@@ -173,7 +191,7 @@ static void load_fused(struct loader *l)
     int64_t dim[2] = {m->k_heads * group, m->hidden};
     const struct checkpoint_tensor *t;
 
-    t = find(l, param_fused_name(p->pack), dim, 2);
+    t = find(l, tensor, dim, 2);
     if (ba) {
         bool b = strstr(p->tensor, "in_proj_b") != NULL;
         take_groups(l, t, group, b ? 0 : rep, rep);
@@ -186,6 +204,57 @@ static void load_fused(struct loader *l)
     }
 }
 
+/* ---- which way ----------------------------------------------------------- */
+
+/* The name behind the packed form, the first expert's for experts; false
+** where the family has none. */
+static bool packed_name(const struct loader *l, char *out, size_t cap)
+{
+    const struct family_names *f = l->s->m->names;
+    const char *name = NULL;
+
+    switch (l->p->pack) {
+    case PACK_NONE: return false;
+    case PACK_QKVZ: name = f->fused_qkvz; break;
+    case PACK_BA: name = f->fused_ba; break;
+    case PACK_ROUTER: name = f->router; break;
+    case PACK_EACH_EXPERT:
+        expert_name(f, 0, l->p->site == SITE_EXPERT_DOWN ? f->down : f->gate,
+                    out, cap);
+        return true;
+    }
+    if (name != NULL) snprintf(out, cap, "%s", name);
+    return name != NULL;
+}
+
+static void missing(struct loader *l, const char *packed)
+{
+    struct step *s = l->s;
+    char own[256], other[256];
+
+    weights_name(s, l->p->layer, l->p->tensor, own, sizeof own);
+    weights_name(s, l->p->layer, packed, other, sizeof other);
+    s->rc = err_set(s->e, ERR_INPUT, "%s: tensor %s is missing, and so is %s "
+                    "(peakproof doctor --weights says what a folder holds)",
+                    checkpoint_folder(s->c.checkpoint), own, other);
+}
+
+static void load(struct loader *l)
+{
+    char name[96];
+
+    if (has(l, l->p->tensor) || !packed_name(l, name, sizeof name))
+        load_plain(l, l->p->tensor);
+    else if (!has(l, name))
+        missing(l, name);
+    else if (l->p->pack == PACK_EACH_EXPERT)
+        load_each_expert(l);
+    else if (l->p->pack == PACK_ROUTER)
+        load_plain(l, name);
+    else
+        load_fused(l, name);
+}
+
 void weights_load(struct step *s, const struct param *p, struct mat x)
 {
     struct loader l = {s, p, x, 0, NULL, NULL};
@@ -193,11 +262,7 @@ void weights_load(struct step *s, const struct param *p, struct mat x)
     l.numbers = malloc(BLOCK * sizeof *l.numbers);
     l.raw = malloc(BLOCK * 8);
     if (l.numbers == NULL || l.raw == NULL) s->rc = err_nomem(s->e);
-    if (s->rc == ERR_OK) {
-        if (p->pack == PACK_NONE) load_plain(&l);
-        else if (p->pack == PACK_EACH_EXPERT) load_each_expert(&l);
-        else load_fused(&l);
-    }
+    if (s->rc == ERR_OK) load(&l);
     if (s->rc == ERR_OK && l.done != p->count)
         s->rc = err_set(s->e, ERR_RUN, "%s: loaded %lld of %lld elements",
                         p->tensor, (long long)l.done, (long long)p->count);

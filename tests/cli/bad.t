@@ -140,10 +140,10 @@ $ peakproof run --out none case.lua -- key=model value=none.json
 $ peakproof run --out none case.lua -- key=model value=cut.json
 !* peakproof: case.lua: case 'a': cut.json:*: not JSON: *
 = 3
-+ llama.json
-| {"model_type": "llama"}
-$ peakproof run --out none case.lua -- key=model value=llama.json
-!* peakproof: case.lua: case 'a': llama.json: model_type: "llama" is not supported (supported: *
++ bert.json
+| {"model_type": "bert"}
+$ peakproof run --out none case.lua -- key=model value=bert.json
+!* peakproof: case.lua: case 'a': bert.json: model_type: "bert" is not supported (supported: *
 = 3
 $ sed 's/"num_experts": 256/"num_experts": -1/' $TOP/lua/models/Qwen3.6-35B-A3B.json >minus.json; peakproof run --out none case.lua -- key=model value=minus.json
 !* peakproof: case.lua: case 'a': minus.json: *num_experts: -1 is not from *

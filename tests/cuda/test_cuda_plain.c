@@ -310,6 +310,8 @@ static void test_rotary(void **state)
         pair_open(&p, t == 0 ? DT_F32 : DT_BF16);
         if (t == 0) p.limit = 2e-6;
         table = pair_acc(&p, "table", 100000, 2);
+        BOTH(&p, rotary_table, .table = table, .theta = 1e7, .factor = 8,
+             .low = 1, .high = 4, .positions = 64);
         BOTH(&p, rotary_table, .table = table, .theta = 1e7);
         pos = pair_new(&p, "pos", 5, 1, DT_I32, 0);
         for (i = 0; i < 5; i++) fix_set(pos, i, 0, (double)far[i]);

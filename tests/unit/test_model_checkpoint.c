@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <cmocka.h>
 
 #include "model/checkpoint.h"
@@ -56,10 +57,11 @@ static void test_damage(void **state)
             "\"data_offsets\":[0,8]}}", -1, 8, "does not fit 64-bit sizes");
     damaged("{\"x\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904],"
             "\"data_offsets\":[0,8]}}", -1, 8, "the shape needs other bytes");
-    damaged("{\"x\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,2],"
-            "\"data_offsets\":[0,8]}}", -1, 8, "more than 4 dimensions");
+    damaged("{\"x\":{\"dtype\":\"F32\",\"shape\":[2],"
+            "\"data_offsets\":[0,8]},\"y\":{\"dtype\":\"F32\",\"shape\":[2],"
+            "\"data_offsets\":[4,12]}}", -1, 12, "y.data_offsets: lies over x");
     damaged("{\"x\":{\"dtype\":\"I64\",\"shape\":[1],"
-            "\"data_offsets\":[0,8]}}", -1, 8, "dtype I64 is not read here");
+            "\"data_offsets\":[0,9]}}", -1, 8, "x.data_offsets");
     damaged("{\"x\":{\"dtype\":\"F32\",\"shape\":[2]}}", -1, 8,
             "data_offsets");
     damaged("{\"x\":7}", -1, 8, "model.safetensors: x");
@@ -85,6 +87,49 @@ static void test_short_files(void **state)
     assert_int_equal(checkpoint_count(c), 0);
     checkpoint_close(c);
     checkpoint_close(NULL);
+    st_remove(dir);
+}
+
+/* A FIFO has no writer to wait for; a folder of that name is none either. */
+static void test_no_file(void **state)
+{
+    char *dir = st_folder(), path[200];
+
+    (void)state;
+    snprintf(path, sizeof path, "%s/" ONE, dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    refused(dir, ONE ": not a regular file");
+    st_remove(dir);
+}
+
+/* Tensors that no model asks for may be of any type and shape. */
+static void test_beside(void **state)
+{
+    static const char header[] =
+        "{\"conv\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,2],"
+        "\"data_offsets\":[8,16]},"
+        "\"rows\":{\"dtype\":\"I64\",\"shape\":[1],"
+        "\"data_offsets\":[0,8]},"
+        "\"x\":{\"dtype\":\"F32\",\"shape\":[2],"
+        "\"data_offsets\":[16,24]}}";
+    const struct checkpoint_tensor *t = NULL;
+    const int64_t one = 1, two = 2;
+    static const char data[24];
+    struct checkpoint *c = NULL;
+    char *dir = st_folder();
+    struct err e;
+
+    (void)state;
+    st_raw(dir, ONE, header, -1, data, sizeof data);
+    assert_int_equal(checkpoint_open(dir, &c, &e), ERR_OK);
+    assert_int_equal(checkpoint_count(c), 3);
+    assert_string_equal(checkpoint_at(c, 1)->name, "rows");
+    assert_int_equal(checkpoint_at(c, 1)->type, CKPT_OTHER);
+    assert_int_equal(checkpoint_find(c, "x", &two, 1, &t, &e), ERR_OK);
+    assert_int_equal(checkpoint_find(c, "rows", &one, 1, &t, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "rows is of a type or shape that is not"));
+    assert_int_equal(checkpoint_find(c, "conv", &two, 1, &t, &e), ERR_INPUT);
+    checkpoint_close(c);
     st_remove(dir);
 }
 
@@ -156,7 +201,7 @@ static void test_find(void **state)
     st_raw(dir, ONE, X, -1, "12345678", 8);
     assert_int_equal(checkpoint_open(dir, &c, &e), ERR_OK);
     assert_int_equal(checkpoint_find(c, "y", two, 1, &t, &e), ERR_INPUT);
-    snprintf(want, sizeof want, "%s/" ONE ": tensor y is missing", dir);
+    snprintf(want, sizeof want, "%s: tensor y is missing", dir);
     assert_string_equal(e.text, want);
     assert_int_equal(checkpoint_find(c, "x", two, 2, &t, &e), ERR_INPUT);
     snprintf(want, sizeof want, "%s/" ONE ": x has shape [2], the model needs "
@@ -228,7 +273,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_damage), cmocka_unit_test(test_short_files),
-        cmocka_unit_test(test_types), cmocka_unit_test(test_find),
+        cmocka_unit_test(test_types), cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_no_file), cmocka_unit_test(test_find),
         cmocka_unit_test(test_shards), cmocka_unit_test(test_index),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "model/family.h"
 #include "model/model.h"
 
 #define QWEN36 "lua/models/Qwen3.6-35B-A3B.json"
@@ -62,7 +63,8 @@ static void test_other_models(void **state)
     assert_int_equal(m.rotary_dim, 128);
     assert_int_equal(m.shared_ffn, 0);
     assert_true(!m.attn_gate && !m.norm_zero_centred && !m.shared_gate);
-    assert_true(m.ckpt_each_expert && !m.ckpt_fused_gdn);
+    assert_true(m.head_norm && !m.qkv_bias);
+    assert_null(m.names->fused_qkvz);
     assert_string_equal(m.prefix, "model.");
     model_free(&m);
 
@@ -71,7 +73,7 @@ static void test_other_models(void **state)
     assert_int_equal(model_count(&m, LAYER_GDN), 36);
     assert_int_equal(m.experts, 512);
     assert_int_equal(m.top_k, 10);
-    assert_true(m.ckpt_fused_gdn && m.norm_topk && m.attn_gate);
+    assert_true(m.names->fused_qkvz != NULL && m.norm_topk && m.attn_gate);
     model_free(&m);
 
     m = load("lua/models/Qwen3.6-27B.json", 0);
@@ -234,8 +236,9 @@ static void test_meaning_refused(void **state)
                  "false");
     check_change("lua/models/Qwen3-30B-A3B.json", "norm_topk_prob", NULL,
                  "missing");
-    check_change("lua/models/Qwen3-30B-A3B.json", "model_type", "\"llama\"",
-                 "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe, qwen3");
+    check_change("lua/models/Qwen3-30B-A3B.json", "model_type", "\"gemma3\"",
+                 "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe, qwen3, "
+                 "qwen2_moe, mixtral, llama");
     check_change("lua/models/Qwen3-30B-A3B.json", "text_config", "{}", "none");
 }
 

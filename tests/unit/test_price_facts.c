@@ -209,7 +209,7 @@ static void test_meaning(void **state)
     refused("block", "[128]", "block");
     refused("hybridep_held_rows", "0", "packed_length");
     refused("model", "\"none.json\"", "none.json");
-    refused("model", "{\"model_type\":\"llama\"}", "model.model_type");
+    refused("model", "{\"model_type\":\"bert\"}", "model.model_type");
     refused("model", "[]", "model");
 }
 

@@ -148,9 +148,15 @@ static int64_t rank_of_shape(const int64_t *dim)
     return n;
 }
 
+/* Not under its own name when the folder packs what can be packed. */
+static bool packs(enum param_pack p, bool packed)
+{
+    return packed && p != PACK_NONE && p != PACK_ROUTER;
+}
+
 /* Everything that step s holds, layer 0 in the second shard. Tensor skip
 ** is left out; misshape gets its first two dimensions swapped. */
-static void write_folder(const struct step *s, const char *dir,
+static void write_folder(const struct step *s, const char *dir, bool packed,
                          const char *skip, const char *misshape)
 {
     struct st shard[2] = {{BUF_INIT, BUF_INIT}, {BUF_INIT, BUF_INIT}};
@@ -165,12 +171,12 @@ static void write_folder(const struct step *s, const char *dir,
         int64_t dim[4] = {p->dim[0], p->dim[1], p->dim[2], p->dim[3]};
 
         if (p->layer != layer && p->layer >= 0) {
-            if (s->m->ckpt_each_expert) put_experts(&w);
-            if (s->m->ckpt_fused_gdn && s->m->kind[p->layer] == LAYER_GDN)
+            if (packed) put_experts(&w);
+            if (packed && s->m->kind[p->layer] == LAYER_GDN)
                 put_fused(&w);
             layer = p->layer;
         }
-        if (p->pack != PACK_NONE || strcmp(p->tensor, skip) == 0) continue;
+        if (packs(p->pack, packed) || strcmp(p->tensor, skip) == 0) continue;
         if (strcmp(p->tensor, misshape) == 0) {
             dim[0] = p->dim[1];
             dim[1] = p->dim[0];
@@ -254,7 +260,7 @@ static void plan_of(const struct world *w, int64_t cp, struct plan *p)
     world_need(plan_make(&w->m, &w->b, &o, p, &e), &e);
 }
 
-static void round_trip(const char *json)
+static void round_trip(const char *json, bool packed)
 {
     static const int64_t parent[] = {-1}, tokens[] = {9};
     char *dir = st_folder();
@@ -269,7 +275,7 @@ static void round_trip(const char *json)
     plan_of(&w, 1, &one);
     plan_of(&w, 2, &two);
     world_need(load(&w, &one, 0, NULL, &all, &e), &e);
-    write_folder(all.s, dir, "", "");
+    write_folder(all.s, dir, packed, "", "");
     world_need(checkpoint_open(dir, &c, &e), &e);
     world_need(load(&w, &one, 0, c, &got, &e), &e);
     same_weights(got.s, all.s);
@@ -292,13 +298,14 @@ static void round_trip(const char *json)
 static void test_flat(void **state)
 {
     (void)state;
-    round_trip(world_small);
+    round_trip(world_small, false);
 }
 
 static void test_fused(void **state)
 {
     (void)state;
-    round_trip(fused);
+    round_trip(fused, true);
+    round_trip(fused, false);
 }
 
 /* A tensor that is missing, and one of another shape. */
@@ -307,6 +314,9 @@ static void test_refused(void **state)
     static const struct { const char *skip, *misshape, *text; } bad[] = {
         {"mlp.gate.weight", "", "tensor model.language_model.layers.0.mlp."
          "gate.weight is missing"},
+        {"mlp.experts.gate_up_proj", "", "layers.0.mlp.experts.gate_up_proj "
+         "is missing, and so is model.language_model.layers.0.mlp.experts.0."
+         "gate_proj.weight"},
         {"lm_head.weight", "", "tensor lm_head.weight is missing"},
         {"", "mlp.experts.down_proj", "layers.0.mlp.experts.down_proj has "
          "shape [16, 4, 8], the model needs [4, 16, 8]"},
@@ -328,7 +338,7 @@ static void test_refused(void **state)
         struct checkpoint *c = NULL;
         char *dir = st_folder();
 
-        write_folder(all.s, dir, bad[i].skip, bad[i].misshape);
+        write_folder(all.s, dir, false, bad[i].skip, bad[i].misshape);
         world_need(checkpoint_open(dir, &c, &e), &e);
         assert_int_equal(load(&w, &one, 0, c, &got, &e), ERR_INPUT);
         if (strstr(e.text, bad[i].text) == NULL)

@@ -17,6 +17,18 @@ static double reduce_angle(double angle)
     return (angle - turns * high) - turns * low;
 }
 
+/* Radians a position of column i (kernel.h). */
+static double rotary_frequency(const struct k_rotary_table *a, int64_t i)
+{
+    double f = pow(a->theta, -(double)i / (double)a->table.cols), turns, s;
+
+    if (!(a->factor > 0)) return f;
+    turns = a->positions * f / 6.283185307179586476925286766559;
+    s = (turns - a->low) / (a->high - a->low);
+    s = s < 0 ? 0 : s > 1 ? 1 : s;
+    return s * f + (1 - s) * f / a->factor;
+}
+
 static int k_rotary_table(struct dev *d, const struct k_rotary_table *a,
                           struct err *e)
 {
@@ -25,8 +37,7 @@ static int k_rotary_table(struct dev *d, const struct k_rotary_table *a,
 
     NEED(a->table, a->table.rows, cols, CPU_ACC);
     if (freq == NULL) return err_nomem(e);
-    for (i = 0; i < cols; i++)
-        freq[i] = pow(a->theta, -(double)i / (double)cols);
+    for (i = 0; i < cols; i++) freq[i] = rotary_frequency(a, i);
     for (pos = 0; pos < a->table.rows; pos++) {
         real *row = reals(&a->table, pos);
         for (i = 0; i < cols; i++)
