@@ -171,7 +171,7 @@ int run_data_make(const struct run_work *w, struct step_data *out,
     double *weight = calloc(n, sizeof *weight);
     int rc;
 
-    *out = (struct step_data){id, target, weight, NULL};
+    *out = (struct step_data){.ids = id, .target = target, .weight = weight};
     if (id == NULL || target == NULL || weight == NULL) return err_nomem(e);
     rc = read_ids(w, id, e);
     if (rc != ERR_OK) return rc;

@@ -230,7 +230,7 @@ static int run_computing(struct run_work *w, const struct step_data *data,
 static int run_real(struct run_work *w, struct err *e)
 {
     struct checkpoint *ckpt = NULL;
-    struct step_data data = {NULL, NULL, NULL, NULL};
+    struct step_data data = {.ids = NULL};
     int rc = w->plan->exact ? run_fits(w, e)
              : err_set(e, ERR_DEVICE, "a recorded layout has no tokens to "
                        "compute on (use --device dry)");

@@ -2,11 +2,12 @@
 ** head.c - final norm, logits, loss and their backward, in chunks of 512
 ** labelled rows (model.md 2.5, 3.16).
 **
-** A chunk holds three buffers of logits' size, as the traced framework's
-** backward does: the logits, the gradient that the loss sends into them, and
-** the dense gradient that indexing the picked logits sends back. Ours comes
-** whole from one kernel, so the third is held and not written. Everything is
-** freed before the first layer is recomputed.
+** A row with several labels is a labelled row once for each; its gradients
+** add up. A chunk holds three buffers of logits' size, as the traced
+** framework's backward does: the logits, the gradient that the loss sends
+** into them, and the dense gradient that indexing the picked logits sends
+** back. Ours comes whole from one kernel, so the third is held and not
+** written. Everything is freed before the first layer is recomputed.
 */
 #include "base/num.h"
 #include "step/layers.h"
@@ -34,6 +35,16 @@ static int64_t label_next(struct step *s, struct cursor *c, int64_t n)
         c->used = 0;
     }
     return parts;
+}
+
+static int64_t label_count(const struct step *s)
+{
+    return s->c.head_rows + s->c.more_labels;
+}
+
+static bool every_row_once(const struct step *s, int64_t rows)
+{
+    return s->c.head_rows == rows && s->c.more_labels == 0;
 }
 
 /* Loss and gradient of n labelled rows x [n, H], already gathered: dx
@@ -65,8 +76,8 @@ static void chunk_loss(struct step *s, struct mat x, struct mat dx,
 static void chunk_run(struct step *s, struct mat x, struct mat dx,
                       int64_t first, struct cursor *c)
 {
-    int64_t n = num_min(HEAD_CHUNK, s->c.head_rows - first);
-    bool all = s->c.head_rows == x.rows;
+    int64_t n = num_min(HEAD_CHUNK, label_count(s) - first);
+    bool all = every_row_once(s, x.rows);
     int64_t parts = label_next(s, c, n);
     struct tensor rows = {NULL, mat_rows(x, first, n)}, d;
 
@@ -76,7 +87,8 @@ static void chunk_run(struct step *s, struct mat x, struct mat dx,
     }
     d = ten_act(s, CAT_HEAD, "head.rows_bwd", n, x.cols);
     chunk_loss(s, rows.m, d.m, first);
-    RUN(s, scatter, .out = dx, .x = d.m, .r = s->label_part, .n = parts);
+    RUN(s, scatter, .out = dx, .x = d.m, .r = s->label_part, .n = parts,
+        .add = s->c.more_labels > 0);
     ten_free(s, &d);
     ten_free(s, &rows);
 }
@@ -93,8 +105,8 @@ struct tensor head_run(struct step *s, struct tensor *x)
         .rstd = rstd.m, .eps = s->m->eps,
         .zero_centred = s->m->norm_zero_centred);
     dn = ten_act(s, CAT_HEAD, "head.norm_gradient", rows, h);
-    if (s->c.head_rows < rows) RUN(s, fill, .x = dn.m, .value = 0);
-    for (first = 0; first < s->c.head_rows; first += HEAD_CHUNK)
+    if (!every_row_once(s, rows)) RUN(s, fill, .x = dn.m, .value = 0);
+    for (first = 0; first < label_count(s); first += HEAD_CHUNK)
         chunk_run(s, n.m, dn.m, first, &c);
     ten_free(s, &n);
     dx = ten_act(s, CAT_INPUT_GRADIENT, "head.norm_bwd", rows, h);

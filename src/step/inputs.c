@@ -26,16 +26,17 @@ static void host_free(struct host_rows *h)
 static int host_new(struct step *s, struct host_rows *h)
 {
     size_t rows = (size_t)s->rp->attention_rows + 1;
+    size_t labels = rows + (size_t)s->data->n_more;
 
     h->ids = malloc(rows * sizeof *h->ids);
     h->position = malloc(rows * sizeof *h->position);
-    h->target = malloc(rows * sizeof *h->target);
-    h->weight = malloc(rows * sizeof *h->weight);
+    h->target = malloc(labels * sizeof *h->target);
+    h->weight = malloc(labels * sizeof *h->weight);
     free(s->label);
     free(s->label_part);
     s->n_label = 0;
-    s->label = malloc(rows * sizeof *s->label);
-    s->label_part = malloc(rows * sizeof *s->label_part);
+    s->label = malloc(labels * sizeof *s->label);
+    s->label_part = malloc(labels * sizeof *s->label_part);
     if (h->ids == NULL || h->position == NULL || h->target == NULL ||
         h->weight == NULL || s->label == NULL || s->label_part == NULL)
         return err_nomem(s->e);
@@ -86,6 +87,48 @@ static void add_label(struct step *s, int64_t row)
         s->label[s->n_label++] = (struct range){row, 1};
 }
 
+/* The first of the further labels at or behind a packed row. */
+static int64_t more_from(const struct step_data *d, int64_t row)
+{
+    int64_t lo = 0, hi = d->n_more;
+
+    while (lo < hi) {
+        int64_t mid = lo + (hi - lo) / 2;
+        if (d->more[mid].row < row) lo = mid + 1;
+        else hi = mid;
+    }
+    return lo;
+}
+
+/* Further labels of this rank's rows, behind the n first ones. */
+static int add_more(struct step *s, struct host_rows *h, int64_t n)
+{
+    const struct step_data *d = s->data;
+    int64_t i, j, row = 0, first = n;
+
+    for (i = 0; i < s->rp->n_attention; row += s->rp->attention[i++].len) {
+        struct range r = s->rp->attention[i];
+
+        for (j = more_from(d, r.start);
+             j < d->n_more && d->more[j].row < r.start + r.len; j++) {
+            if (d->more[j].target < 0 || d->more[j].target >= s->m->vocab)
+                return err_set(s->e, ERR_INPUT, "labels: target %d of packed "
+                               "row %lld, the vocabulary holds %lld",
+                               (int)d->more[j].target,
+                               (long long)d->more[j].row,
+                               (long long)s->m->vocab);
+            h->target[n] = d->more[j].target;
+            h->weight[n++] = d->more[j].weight;
+            s->label[s->n_label++]
+                = (struct range){row + d->more[j].row - r.start, 1};
+        }
+    }
+    if (n - first == s->c.more_labels) return ERR_OK;
+    return err_set(s->e, ERR_INPUT, "labels: rank %lld is said to have %lld "
+                   "further labels, it has %lld", (long long)s->c.rank,
+                   (long long)s->c.more_labels, (long long)(n - first));
+}
+
 static int host_fill(struct step *s, struct host_rows *h)
 {
     int64_t row, n = 0;
@@ -100,7 +143,7 @@ static int host_fill(struct step *s, struct host_rows *h)
         h->weight[n++] = h->weight[row];
         add_label(s, row);
     }
-    if (n == s->c.head_rows) return ERR_OK;
+    if (n == s->c.head_rows) return add_more(s, h, n);
     return err_set(s->e, ERR_INPUT, "head_rows: rank %lld is said to have "
                    "%lld labelled rows, its tokens have %lld",
                    (long long)s->c.rank, (long long)s->c.head_rows,
@@ -123,7 +166,8 @@ static void narrow_weights(const struct step *s, double *weight)
 
 static void inputs_new(struct step *s, const struct host_rows *h)
 {
-    int64_t rows = s->rp->attention_rows, n = s->c.head_rows;
+    int64_t rows = s->rp->attention_rows;
+    int64_t n = s->c.head_rows + s->c.more_labels;
 
     s->ids = ten_of(s, CAT_OTHER, "input.ids", rows, 1, DT_I32);
     s->positions = ten_of(s, CAT_OTHER, "input.positions", rows, 1, DT_I32);

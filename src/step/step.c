@@ -51,6 +51,9 @@ static int check_numbers(const struct step_config *c, struct err *e)
     if (rc == ERR_OK)
         rc = check_range("k_block", c->k_block, 1, MAX_BLOCK, e);
     if (rc == ERR_OK) rc = check_range("head_rows", c->head_rows, 0, rows, e);
+    if (rc == ERR_OK)
+        rc = check_range("more_labels", c->more_labels, 0, BATCH_MAX_TOKENS,
+                         e);
     return rc;
 }
 

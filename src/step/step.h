@@ -23,6 +23,10 @@
 #include "plan/plan.h"
 #include "batch/routing.h"
 
+/* One more target of a row that has one: where a prefix forks, each of the
+** tokens that follow it. */
+struct step_label { int64_t row; int32_t target; double weight; };
+
 /* What the rank is given to train on; computing devices only. */
 struct step_data {
     const int32_t *ids;     /* [tokens] of the packed row */
@@ -30,6 +34,8 @@ struct step_data {
     const double *weight;   /* [tokens] loss weights, normaliser inside */
     const int64_t *forced;  /* [layers][tokens][top_k] or NULL: replayed
                                routes */
+    const struct step_label *more;  /* [n_more], rows ascending */
+    int64_t n_more;
 };
 
 struct step_config {
@@ -41,7 +47,8 @@ struct step_config {
     struct mode mode;
     int64_t lora_rank;      /* 0: no adapters */
     double lora_alpha;      /* scale is alpha / r; 32 upstream */
-    int64_t head_rows;      /* labelled rows on this rank (sizes only) */
+    int64_t head_rows;      /* labelled rows on this rank (sizes only), */
+    int64_t more_labels;    /* and further labels of theirs */
     int64_t q_block, k_block;   /* flex blocks: 128, 64 on H200 */
     const struct routing *routing;  /* devices without a router */
     uint64_t seed;          /* of random weights and adapters */

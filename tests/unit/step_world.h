@@ -56,6 +56,9 @@ struct world {
     int32_t *ids, *target;
     double *weight;
     int64_t *forced;        /* routes to replay, drawn at random */
+    struct step_label *more;    /* further labels; owned, may be NULL */
+    int64_t n_more;
+    uint64_t seed;          /* of weights; 7 by world_new */
 };
 
 /* One way of running it. */
@@ -131,6 +134,9 @@ static void world_new(struct world *w, const char *json,
         w->weight[i] = (double)(world_random(&s) % 1000) / 100000;
     }
     w->forced = world_routes(w, &s);
+    w->more = NULL;
+    w->n_more = 0;
+    w->seed = 7;
 }
 
 static void world_free(struct world *w)
@@ -139,6 +145,7 @@ static void world_free(struct world *w)
     free(w->target);
     free(w->weight);
     free(w->forced);
+    free(w->more);
     batch_free(&w->b);
     model_free(&w->m);
 }
@@ -155,6 +162,21 @@ static int64_t world_labels(const struct world *w, const struct plan *p,
     return n;
 }
 
+/* Further labels of a rank's rows. */
+static int64_t world_more(const struct world *w, const struct plan *p,
+                          int64_t rank)
+{
+    const struct rank_plan *r = &p->rank[rank];
+    int64_t i, j, n = 0;
+
+    for (i = 0; i < r->n_attention; i++)
+        for (j = 0; j < w->n_more; j++)
+            n += w->more[j].row >= r->attention[i].start
+                && w->more[j].row < r->attention[i].start
+                   + r->attention[i].len;
+    return n;
+}
+
 static struct step_config world_config(const struct world *w,
                                        const struct run *run,
                                        const struct plan *p, int64_t rank)
@@ -162,7 +184,9 @@ static struct step_config world_config(const struct world *w,
     return (struct step_config){
         .model = &w->m, .plan = p, .rank = rank, .ep = run->ep,
         .lora_rank = run->lora, .lora_alpha = 32, .q_block = 16,
-        .k_block = 8, .seed = 7, .head_rows = world_labels(w, p, rank),
+        .k_block = 8, .seed = w->seed,
+        .head_rows = world_labels(w, p, rank),
+        .more_labels = world_more(w, p, rank),
         .learning_rate = run->learning_rate,
         .optimizer = run->learning_rate > 0,
     };
@@ -214,7 +238,8 @@ static void *rank_wave(void *arg)
     struct world_rank *r = arg;
     const struct world *w = r->all->w;
     struct step_data d = {w->ids, w->target, w->weight,
-                          r->all->run.forced ? w->forced : NULL};
+                          r->all->run.forced ? w->forced : NULL, w->more,
+                          w->n_more};
 
     r->rc = step_wave(r->s, r->all->wave, &d, &r->res, &r->e);
     return NULL;

@@ -185,7 +185,8 @@ static void check_layer(const char *part, int64_t layer, enum dtype act,
     world_golden(&w, "packed");
     x = world_open(&w, &run);
     s = x->r[0].s;
-    d = (struct step_data){w.ids, w.target, w.weight, NULL};
+    d = (struct step_data){.ids = w.ids, .target = w.target,
+                           .weight = w.weight};
     s->e = &e;
     s->data = &d;
     inputs_make(s);

@@ -48,7 +48,8 @@ struct rank {
 static void *rank_life(void *arg)
 {
     struct rank *r = arg;
-    struct step_data data = {r->w->ids, r->w->target, r->w->weight, NULL};
+    struct step_data data = {.ids = r->w->ids, .target = r->w->target,
+                             .weight = r->w->weight};
     struct dev_options o = {.act = DT_F32, .rank = (int)r->c.rank};
     struct mem_config mc = {0};
     struct step_result res;

@@ -104,7 +104,8 @@ static void *wave_main(void *arg)
 {
     struct world_rank *r = arg;
     const struct world *w = r->all->w;
-    struct step_data d = {w->ids, w->target, w->weight, NULL};
+    struct step_data d = {.ids = w->ids, .target = w->target,
+                          .weight = w->weight};
 
     r->rc = step_wave(r->s, 0, &d, &r->res, &r->e);
     return NULL;
