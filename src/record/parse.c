@@ -1,33 +1,31 @@
-/* parse.c - see parse.h. */
-#include "record/parse.h"
-
+/* parse.c - see columns.h: cells to rows. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/num.h"
+#include "record/columns.h"
 
 /* A walk over a row's cells, left to right, that stops at the first error. */
 struct cells {
     const struct csv_table *t;
     int64_t row, at;
+    int64_t **lists;            /* where the next list of rows goes */
     struct err *e;
     int rc;
 };
 
-static struct cells cells_of(const struct csv_table *t, int64_t row,
-                             struct err *e)
-{
-    return (struct cells){t, row, 0, e, ERR_OK};
-}
-
 /* "" for an empty cell. */
 static const char *text(struct cells *c)
 {
-    const char *s = csv_cell(c->t, c->row, c->at++);
+    const char *s = csv_cell(c->t, c->row, c->at);
     return s ? s : "";
+}
+
+static bool is_empty(const struct cells *c)
+{
+    return csv_cell(c->t, c->row, c->at) == NULL;
 }
 
 /* A text that must be there. */
@@ -35,8 +33,8 @@ static const char *word(struct cells *c)
 {
     const char *s = text(c);
 
-    if (c->rc == ERR_OK && *s == '\0')
-        c->rc = csv_error_at(c->t, c->row, c->at - 1, c->e, "empty");
+    if (*s == '\0')
+        c->rc = csv_error_at(c->t, c->row, c->at, c->e, "empty");
     return s;
 }
 
@@ -44,18 +42,8 @@ static int64_t whole(struct cells *c, int64_t lo)
 {
     int64_t n = 0;
 
-    if (c->rc == ERR_OK)
-        c->rc = csv_int(c->t, c->row, c->at, lo, INT64_MAX, &n, c->e);
-    c->at++;
+    c->rc = csv_int(c->t, c->row, c->at, lo, INT64_MAX, &n, c->e);
     return n;
-}
-
-/* -1 for an empty cell. */
-static int64_t whole_or_none(struct cells *c)
-{
-    if (csv_cell(c->t, c->row, c->at) != NULL) return whole(c, 0);
-    c->at++;
-    return -1;
 }
 
 /* One of n words; name(i) is the i-th. */
@@ -65,11 +53,10 @@ static int one_of(struct cells *c, int n, const char *(*name)(int),
     const char *s = text(c);
     int i;
 
-    if (c->rc != ERR_OK) return 0;
     for (i = 0; i < n; i++)
         if (strcmp(s, name(i)) == 0) return i;
-    c->rc = csv_error_at(c->t, c->row, c->at - 1, c->e, "'%.40s' is not %s",
-                         s, what);
+    c->rc = csv_error_at(c->t, c->row, c->at, c->e, "'%.40s' is not %s", s,
+                         what);
     return 0;
 }
 
@@ -83,124 +70,9 @@ static const char *temperature_word(int i)
     return i ? "cold" : "warm";
 }
 
-static int64_t rank_or_max(struct cells *c)
-{
-    const char *s = csv_cell(c->t, c->row, c->at);
-
-    if (s == NULL || strcmp(s, "max") != 0) return whole(c, 0);
-    c->at++;
-    return RECORD_MAX;
-}
-
-static bool cold(struct cells *c)
-{
-    return one_of(c, 2, temperature_word, "cold or warm") == 1;
-}
-
 static const char *yes_word(int i)
 {
     return i ? "yes" : "no";
-}
-
-static bool yes(struct cells *c)
-{
-    return one_of(c, 2, yes_word, "yes or no") == 1;
-}
-
-int parse_row(const struct csv_table *t, int64_t row, void *out,
-              struct err *e)
-{
-    struct cells c = cells_of(t, row, e);
-    struct record_row *r = out;
-
-    c.at = 3;
-    r->wave = whole(&c, 0);
-    r->cold = cold(&c);
-    r->rank = rank_or_max(&c);
-    r->source = word(&c);
-    r->term = word(&c);
-    r->measured = csv_cell(t, row, c.at) != NULL;
-    if (r->measured) r->bytes = whole(&c, INT64_MIN);
-    else c.at++;
-    r->status = (enum record_status)one_of(&c, STATUS_COUNT, status_word,
-                                           "a status");
-    r->note = text(&c);
-    return c.rc;
-}
-
-int parse_peak(const struct csv_table *t, int64_t row, void *out,
-               struct err *e)
-{
-    struct cells c = cells_of(t, row, e);
-    struct record_peak *p = out;
-
-    c.at = 3;
-    p->wave = whole(&c, 0);
-    p->cold = cold(&c);
-    p->rank = whole(&c, 0);
-    p->allocated = whole(&c, 0);
-    p->requested = whole(&c, 0);
-    p->reserved = whole(&c, 0);
-    p->event = whole(&c, 0);
-    p->phase = text(&c);
-    p->layer = whole_or_none(&c);
-    p->op = text(&c);
-    p->category = text(&c);
-    p->received_pairs = whole_or_none(&c);
-    p->hybridep_bytes = whole_or_none(&c);
-    p->retained_bytes = whole_or_none(&c);
-    p->start_bytes = whole_or_none(&c);
-    return c.rc;
-}
-
-int parse_item(const struct csv_table *t, int64_t row, void *out,
-               struct err *e)
-{
-    struct cells c = cells_of(t, row, e);
-    struct record_item *x = out;
-
-    c.at = 3;
-    x->rank = whole(&c, 0);
-    x->layer = whole(&c, 0);
-    x->kind = word(&c);
-    x->category = word(&c);
-    x->op = text(&c);
-    x->count = whole(&c, 0);
-    x->bytes = whole(&c, 0);
-    x->rows = whole(&c, 0);
-    c.at++;                 /* bytes_per_row follows from the two */
-    x->allocated_in = word(&c);
-    x->freed_in = text(&c);
-    x->freed_after = text(&c);
-    return c.rc;
-}
-
-int parse_time(const struct csv_table *t, int64_t row, void *out,
-               struct err *e)
-{
-    struct cells c = cells_of(t, row, e);
-    struct record_time *x = out;
-
-    c.at = 3;
-    x->wave = whole(&c, 0);
-    x->cold = cold(&c);
-    x->rank = rank_or_max(&c);
-    x->what = word(&c);
-    x->ns = whole(&c, 0);
-    return c.rc;
-}
-
-int parse_loss(const struct csv_table *t, int64_t row, void *out,
-               struct err *e)
-{
-    struct cells c = cells_of(t, row, e);
-    struct record_loss *x = out;
-
-    c.at = 3;
-    x->wave = whole(&c, 0);
-    x->cold = cold(&c);
-    if (c.rc == ERR_OK) c.rc = csv_double(t, row, c.at, &x->loss, e);
-    return c.rc;
 }
 
 /* Seeds use all 64 bits. */
@@ -210,60 +82,23 @@ static uint64_t seed(struct cells *c)
     char *end;
     unsigned long long n;
 
-    if (c->rc != ERR_OK) return 0;
     errno = 0;
     n = strtoull(s, &end, 10);
     if (*s < '0' || *s > '9' || *end != '\0' || errno != 0)
-        c->rc = csv_error_at(c->t, c->row, c->at - 1, c->e,
+        c->rc = csv_error_at(c->t, c->row, c->at, c->e,
                              "'%.40s' is not a whole number", s);
     return n;
 }
 
-int parse_check(const struct csv_table *t, int64_t row,
-                struct record_check *out, struct err *e)
-{
-    struct cells c = cells_of(t, row, e);
-
-    out->check = word(&c);
-    out->cases = whole(&c, 0);
-    out->seed = seed(&c);
-    out->failed = whole(&c, 0);
-    out->worst = whole(&c, INT64_MIN);
-    out->note = text(&c);
-    return c.rc;
-}
-
-static int column(const char *name)
-{
-    const char *const *names = record_file_columns(RECORD_CASES);
-    int i;
-
-    for (i = 0; strcmp(names[i], name) != 0; i++) continue;
-    return i;
-}
-
-int parse_lists(const struct csv_table *t, int64_t **out, struct err *e)
-{
-    int64_t i, cp, sum = 0, n = csv_rows(t);
-    int rc;
-
-    for (i = 0; i < n; i++) {
-        rc = csv_int(t, i, column("cp"), 1, PRICE_MAX_RANKS, &cp, e);
-        if (rc != ERR_OK) return rc;
-        sum += 2 * cp;
-    }
-    *out = calloc((size_t)sum + 1, sizeof **out);
-    return *out == NULL ? err_nomem(e) : ERR_OK;
-}
-
-/* "52480 44314": n numbers, into *list, which moves on. */
-static const int64_t *row_list(struct cells *c, int64_t n, int64_t **list)
+/* "52480 44314": n numbers, to where lists of rows go. NULL where there are
+** none. */
+static const int64_t *row_list(struct cells *c, int64_t n)
 {
     const char *s = text(c);
-    int64_t *out = *list, i;
+    int64_t *out = *c->lists, i;
     char *end = NULL;
 
-    if (c->rc != ERR_OK || *s == '\0') return NULL;
+    if (*s == '\0') return NULL;
     for (i = 0; i < n; i++) {
         errno = 0;
         out[i] = *s >= '0' && *s <= '9' ? strtoll(s, &end, 10) : -1;
@@ -271,82 +106,69 @@ static const int64_t *row_list(struct cells *c, int64_t n, int64_t **list)
         s = *end == ' ' ? end + 1 : end;
     }
     if (i < n || *s != '\0')
-        c->rc = csv_error_at(c->t, c->row, c->at - 1, c->e,
+        c->rc = csv_error_at(c->t, c->row, c->at, c->e,
                              "is not %" PRId64 " numbers of rows", n);
-    *list += n;
+    *c->lists += n;
     return out;
 }
 
-/* NaN for an empty cell. */
-static double number_or_none(struct cells *c)
+/* NaN where the cell may be empty and is. */
+static double real(struct cells *c, bool must)
 {
     double x = NAN;
 
-    if (c->rc == ERR_OK && csv_cell(c->t, c->row, c->at) != NULL)
+    if (must || !is_empty(c))
         c->rc = csv_double(c->t, c->row, c->at, &x, c->e);
-    c->at++;
     return x;
 }
 
-static void parse_shape(struct cells *c, struct record_case *s)
+/* Sets the member at p; row is the struct it is of. Cells of kinds that look
+** at other members come after those. */
+static void take(struct cells *c, enum cell cell, void *p, void *row)
 {
-    s->device = word(c);
-    s->scenario = word(c);
-    s->name = word(c);
-    s->about = text(c);
-    s->model = text(c);
-    s->layers = whole(c, 0);
-    s->cp = whole(c, 1);
-    s->ep = whole(c, 1);
-    s->tp = whole(c, 1);
-    s->pp = whole(c, 1);
-    s->lora_rank = whole(c, 0);
-    s->dtype = text(c);
-    s->weights = text(c);
-    s->recompute = text(c);
-    s->modules = text(c);
-    s->grad = yes(c);
-    s->compiled = yes(c);
-    s->kind = text(c);
-    s->batch = text(c);
-    s->tokens = whole(c, 0);
-    s->sequences = whole(c, 0);
+    switch (cell) {
+    case CELL_TEXT: *(const char **)p = text(c); break;
+    case CELL_WORD: *(const char **)p = word(c); break;
+    case CELL_WHOLE: *(int64_t *)p = whole(c, 0); break;
+    case CELL_COUNT: *(int64_t *)p = whole(c, 1); break;
+    case CELL_KNOWN: *(int64_t *)p = is_empty(c) ? -1 : whole(c, 0); break;
+    case CELL_ANY: *(int64_t *)p = whole(c, INT64_MIN); break;
+    case CELL_RANK:
+        *(int64_t *)p = strcmp(text(c), "max") == 0 ? RECORD_MAX : whole(c, 0);
+        break;
+    case CELL_HEAT:
+        *(bool *)p = one_of(c, 2, temperature_word, "cold or warm") == 1;
+        break;
+    case CELL_YES: *(bool *)p = one_of(c, 2, yes_word, "yes or no") == 1; break;
+    case CELL_STATUS:
+        *(enum record_status *)p = (enum record_status)one_of(
+            c, STATUS_COUNT, status_word, "a status");
+        break;
+    case CELL_BYTES:
+        ((struct record_row *)row)->measured = !is_empty(c);
+        if (!is_empty(c)) *(int64_t *)p = whole(c, INT64_MIN);
+        break;
+    case CELL_SEED: *(uint64_t *)p = seed(c); break;
+    case CELL_REAL: *(double *)p = real(c, true); break;
+    case CELL_REAL_OR_NONE: *(double *)p = real(c, false); break;
+    case CELL_ROWS:
+        *(const int64_t **)p = row_list(c,
+                                        ((struct record_found *)row)->shape.cp);
+        break;
+    case CELL_RATIO: break;     /* follows from the two */
+    }
 }
 
-int parse_case(const struct csv_table *t, int64_t row,
-               struct record_found *out, int64_t **list, struct err *e)
+int column_parse(const struct csv_table *t, int64_t i, enum record_file f,
+                 void *row, int64_t **lists, struct err *e)
 {
-    struct cells c = cells_of(t, row, e);
-    struct record_case *s = &out->shape;
+    struct cells c = {t, i, 0, lists, e, ERR_OK};
+    bool keyed;
+    size_t n, k;
+    const struct column *column = columns_of(f, &n, &keyed);
 
-    parse_shape(&c, s);
-    s->attention_rows = row_list(&c, s->cp, list);
-    s->gdn_rows = row_list(&c, s->cp, list);
-    s->routed_rows = whole_or_none(&c);
-    s->top_k = whole(&c, 0);
-    s->head_rows = whole(&c, 0);
-    s->output_bytes = whole(&c, 0);
-    s->routing = text(&c);
-    s->seed = seed(&c);
-    out->waves = whole(&c, 0);
-    s->published_before_cold = number_or_none(&c);
-    s->published_before_warm = number_or_none(&c);
-    s->published_after_cold = number_or_none(&c);
-    s->published_after_warm = number_or_none(&c);
-    c.at += 2;              /* counts: parse_counts */
-    s->status = (enum record_status)one_of(&c, STATUS_COUNT, status_word,
-                                           "a status");
-    s->note = text(&c);
-    return c.rc;
-}
-
-int parse_counts(const struct csv_table *t, int64_t row, int64_t *records,
-                 int64_t *peaks, struct err *e)
-{
-    struct cells c = cells_of(t, row, e);
-
-    c.at = column("records");
-    *records = whole(&c, 0);
-    *peaks = whole(&c, 0);
+    c.at = keyed ? 3 : 0;
+    for (k = 0; k < n && c.rc == ERR_OK; k++, c.at++)
+        take(&c, column[k].cell, (char *)row + column[k].at, row);
     return c.rc;
 }

@@ -1,4 +1,4 @@
-/* read.c - see read.h. Cells to numbers and words is parse.c. */
+/* read.c - see read.h. Cells to rows is columns.h. */
 #include "record/read.h"
 
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/keyset.h"
-#include "record/parse.h"
+#include "record/columns.h"
 
 static int load_table(struct record_set *s, enum record_file f,
                       struct err *e)
@@ -58,6 +58,21 @@ static bool put_key(struct buf *b, const struct csv_table *t, int64_t row)
     return !b->failed;
 }
 
+/* Room for the row lists of all cases: two of each, a number a rank. */
+static int take_lists(const struct csv_table *t, int64_t **out, struct err *e)
+{
+    int64_t at = column_find(RECORD_CASES, "cp"), n = csv_rows(t), i, cp;
+    int64_t sum = 0;
+
+    for (i = 0; i < n; i++) {
+        int rc = csv_int(t, i, at, 1, PRICE_MAX_RANKS, &cp, e);
+        if (rc != ERR_OK) return rc;
+        sum += 2 * cp;
+    }
+    *out = calloc((size_t)sum + 1, sizeof **out);
+    return *out == NULL ? err_nomem(e) : ERR_OK;
+}
+
 /* Reads cases.csv; ids gets each case's key and number. */
 static int read_cases(struct record_set *s, struct keyset *ids, struct err *e)
 {
@@ -67,7 +82,7 @@ static int read_cases(struct record_set *s, struct keyset *ids, struct err *e)
     int rc = ERR_OK;
 
     s->kase = calloc((size_t)n + 1, sizeof *s->kase);
-    rc = parse_lists(t, &s->lists, e);
+    rc = take_lists(t, &s->lists, e);
     if (rc == ERR_OK && s->kase == NULL) rc = err_nomem(e);
     free_list = s->lists;
     for (i = 0; rc == ERR_OK && i < n; i++) {
@@ -78,7 +93,8 @@ static int read_cases(struct record_set *s, struct keyset *ids, struct err *e)
         else if (!keyset_add(ids, key.data, key.len, i))
             rc = err_nomem(e);
         else
-            rc = parse_case(t, i, &s->kase[i], &free_list, e);
+            rc = column_parse(t, i, RECORD_CASES, &s->kase[i], &free_list,
+                              e);
         if (rc == ERR_OK) s->n_case++;
     }
     buf_free(&key);
@@ -113,28 +129,25 @@ static int group(struct record_set *s, const struct csv_table *t,
     return ERR_OK;
 }
 
-/* One table of many rows: how its rows are parsed, and where a case says
-** which are its own. */
+/* One table of many rows, and where a case says which are its own. */
 struct kind {
     enum record_file file;
     size_t size;
-    int (*parse)(const struct csv_table *t, int64_t row, void *out,
-                 struct err *e);
     size_t storage;             /* offset of the pointer in the set */
     size_t list, count;         /* offsets in struct record_found */
 };
 
-#define KIND(f, type, fn, store, l, n) \
-    {f, sizeof(type), fn, offsetof(struct record_set, store), \
+#define KIND(f, type, store, l, n) \
+    {f, sizeof(type), offsetof(struct record_set, store), \
      offsetof(struct record_found, l), offsetof(struct record_found, n)}
 
 static const struct kind kinds[] = {
-    KIND(RECORD_RECORDS, struct record_row, parse_row, row, row, n_row),
-    KIND(RECORD_PEAKS, struct record_peak, parse_peak, peak, peak, n_peak),
-    KIND(RECORD_INVENTORY, struct record_item, parse_item, item, item,
+    KIND(RECORD_RECORDS, struct record_row, row, row, n_row),
+    KIND(RECORD_PEAKS, struct record_peak, peak, peak, n_peak),
+    KIND(RECORD_INVENTORY, struct record_item, item, item,
          n_item),
-    KIND(RECORD_TIMINGS, struct record_time, parse_time, time, time, n_time),
-    KIND(RECORD_LOSSES, struct record_loss, parse_loss, loss, loss, n_loss),
+    KIND(RECORD_TIMINGS, struct record_time, time, time, n_time),
+    KIND(RECORD_LOSSES, struct record_loss, loss, loss, n_loss),
 };
 
 static int place_rows(struct record_set *s, const struct kind *k,
@@ -154,7 +167,8 @@ static int place_rows(struct record_set *s, const struct kind *k,
     }
     for (i = 0; i < n; i++) {
         if (owner[i] < 0) continue;
-        rc = k->parse(t, i, base + (size_t)next[owner[i]]++ * k->size, e);
+        rc = column_parse(t, i, k->file,
+                          base + (size_t)next[owner[i]]++ * k->size, NULL, e);
         if (rc != ERR_OK) return rc;
     }
     return ERR_OK;
@@ -188,7 +202,7 @@ static int read_checks(struct record_set *s, struct err *e)
     s->check = calloc((size_t)n + 1, sizeof *s->check);
     if (s->check == NULL) return err_nomem(e);
     for (i = 0; rc == ERR_OK && i < n; i++, s->n_check++)
-        rc = parse_check(t, i, &s->check[i], e);
+        rc = column_parse(t, i, RECORD_CHECKS, &s->check[i], NULL, e);
     return rc;
 }
 
@@ -196,19 +210,16 @@ static int read_checks(struct record_set *s, struct err *e)
 static int check_counts(const struct record_set *s, struct err *e)
 {
     const struct csv_table *t = s->table[RECORD_CASES];
-    int64_t c, records, peaks;
-    int rc;
+    int64_t c;
 
     for (c = 0; c < s->n_case; c++) {
         const struct record_found *k = &s->kase[c];
-        rc = parse_counts(t, c, &records, &peaks, e);
-        if (rc != ERR_OK) return rc;
-        if (k->n_row == records && k->n_peak == peaks) continue;
+        if (k->n_row == k->records && k->n_peak == k->peaks) continue;
         return err_set(e, ERR_INPUT, "%s:%" PRId64 ": case %s has %" PRId64
                        " rows in records.csv and %" PRId64 " in peaks.csv, "
                        "not %" PRId64 " and %" PRId64 " (cut short? run "
                        "again)", csv_origin(t), csv_line(t, c), k->shape.name,
-                       k->n_row, k->n_peak, records, peaks);
+                       k->n_row, k->n_peak, k->records, k->peaks);
     }
     return ERR_OK;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "record/columns.h"
 
 /* A row of raw text, and where its cells end. */
 struct raw {
@@ -52,15 +53,6 @@ struct mark { size_t end; int64_t records, peaks; };
 
 struct tally { struct keyset rows[2]; };    /* of records.csv and peaks.csv */
 
-static int64_t column(const char *name)
-{
-    const char *const *c = record_file_columns(RECORD_CASES);
-    int64_t i;
-
-    for (i = 0; strcmp(c[i], name) != 0; i++) continue;
-    return i;
-}
-
 /* How many complete rows each key has in one file. */
 static int count_rows(const struct buf *b, struct keyset *out, struct err *e)
 {
@@ -90,7 +82,7 @@ static bool holds(const struct keyset *rows, const struct raw *r,
     int64_t want;
     const int64_t *have = keyset_find(rows, r->s, r->key);
 
-    cell_of(r, column(name), cell, sizeof cell);
+    cell_of(r, column_find(RECORD_CASES, name), cell, sizeof cell);
     if (!num_parse(cell, 0, INT64_MAX, &want)) return false;
     return (have == NULL ? 0 : *have) == want;
 }
@@ -100,7 +92,7 @@ static int64_t status_of(const struct raw *r)
     char cell[16];
     int s;
 
-    cell_of(r, column("status"), cell, sizeof cell);
+    cell_of(r, column_find(RECORD_CASES, "status"), cell, sizeof cell);
     for (s = 0; s < STATUS_COUNT; s++)
         if (strcmp(cell, record_status_name((enum record_status)s)) == 0)
             return s;
@@ -112,7 +104,7 @@ static bool died(const struct raw *r)
     char cell[sizeof RECORD_DIED + 1];
     const char *note = cell;
 
-    cell_of(r, column("note"), cell, sizeof cell);
+    cell_of(r, column_find(RECORD_CASES, "note"), cell, sizeof cell);
     if (*note == '"') note++;
     return status_of(r) == STATUS_ERROR &&
            strncmp(note, RECORD_DIED, strlen(RECORD_DIED)) == 0;

@@ -10,34 +10,18 @@
 #include <stdlib.h>
 
 #include "base/csv.h"
-#include "record/record.h"
+#include "record/columns.h"
 
-#define RANK_MAX (-1)       /* prints as "max" */
 #define UNKNOWN (-1)        /* prints as an empty cell */
 
-struct rows {               /* what a wave's rows begin with */
+struct rows {               /* what a wave's rows are made from */
     const struct record_case *c;
     const struct record_wave *w;
     struct record_text *t;
     int64_t n_records, n_peaks;
 };
 
-static void put_cell(struct buf *b, const char *s)
-{
-    buf_putc(b, ',');
-    csv_put(b, s);
-}
-
-static void put_int(struct buf *b, int64_t n)
-{
-    buf_printf(b, ",%" PRId64, n);
-}
-
-static void put_known(struct buf *b, int64_t n)
-{
-    if (n == UNKNOWN) buf_putc(b, ',');
-    else put_int(b, n);
-}
+/* ---- cells -------------------------------------------------------------- */
 
 /* The shortest of two forms that reads back as the same number. */
 static void put_double(struct buf *b, double x)
@@ -46,30 +30,100 @@ static void put_double(struct buf *b, double x)
 
     snprintf(s, sizeof s, "%.15g", x);
     if (strtod(s, NULL) != x) snprintf(s, sizeof s, "%.17g", x);
-    buf_printf(b, ",%s", s);
+    buf_puts(b, s);
 }
 
-static void put_key(struct buf *b, const struct record_case *c)
+/* bytes / rows with two decimals, by integers: the same on every machine. */
+static void put_ratio(struct buf *b, const struct record_item *x)
 {
-    csv_put(b, c->device);
-    put_cell(b, c->scenario);
-    put_cell(b, c->name);
+    int64_t cent;
+
+    if (x->rows <= 0) return;
+    cent = (x->bytes % x->rows * 100 + x->rows / 2) / x->rows;
+    buf_printf(b, "%" PRId64 ".%02" PRId64, x->bytes / x->rows + cent / 100,
+               cent % 100);
 }
 
-static struct buf *start(struct rows *r, enum record_file f)
+/* "52480 44314" */
+static void put_row_list(struct buf *b, const int64_t *rows, int64_t n)
 {
-    struct buf *b = &r->t->file[f];
+    int64_t i;
 
-    put_key(b, r->c);
-    put_int(b, r->w->wave);
-    put_cell(b, r->w->cold ? "cold" : "warm");
-    return b;
+    for (i = 0; rows != NULL && i < n; i++)
+        buf_printf(b, "%s%" PRId64, i ? " " : "", rows[i]);
 }
 
-static void put_rank(struct buf *b, int64_t rank)
+static void put_int(struct buf *b, int64_t n)
 {
-    if (rank == RANK_MAX) buf_puts(b, ",max");
-    else put_int(b, rank);
+    buf_printf(b, "%" PRId64, n);
+}
+
+/* The member at p of the struct row. */
+static void put_cell(struct buf *b, enum cell cell, const void *p,
+                     const void *row)
+{
+    int64_t n = 0;
+    double x = 0;
+
+    switch (cell) {
+    case CELL_TEXT: case CELL_WORD: csv_put(b, *(const char *const *)p); break;
+    case CELL_KNOWN: case CELL_WHOLE: case CELL_COUNT: case CELL_ANY:
+        n = *(const int64_t *)p;
+        if (cell != CELL_KNOWN || n != UNKNOWN) put_int(b, n);
+        break;
+    case CELL_RANK:
+        n = *(const int64_t *)p;
+        if (n == RECORD_MAX) buf_puts(b, "max");
+        else put_int(b, n);
+        break;
+    case CELL_HEAT: csv_put(b, *(const bool *)p ? "cold" : "warm"); break;
+    case CELL_YES: csv_put(b, *(const bool *)p ? "yes" : "no"); break;
+    case CELL_STATUS:
+        csv_put(b, record_status_name(*(const enum record_status *)p));
+        break;
+    case CELL_BYTES:
+        if (((const struct record_row *)row)->measured)
+            put_int(b, *(const int64_t *)p);
+        break;
+    case CELL_SEED: buf_printf(b, "%" PRIu64, *(const uint64_t *)p); break;
+    case CELL_REAL: case CELL_REAL_OR_NONE:
+        x = *(const double *)p;
+        if (cell == CELL_REAL || !isnan(x)) put_double(b, x);
+        break;
+    case CELL_ROWS:
+        put_row_list(b, *(const int64_t *const *)p,
+                     ((const struct record_found *)row)->shape.cp);
+        break;
+    case CELL_RATIO: put_ratio(b, row); break;
+    }
+}
+
+void column_put(struct buf *b, enum record_file f, const struct record_case *c,
+                const void *row)
+{
+    bool keyed;
+    size_t n, k;
+    const struct column *column = columns_of(f, &n, &keyed);
+
+    if (keyed) {
+        csv_put(b, c->device);
+        buf_putc(b, ',');
+        csv_put(b, c->scenario);
+        buf_putc(b, ',');
+        csv_put(b, c->name);
+    }
+    for (k = 0; k < n; k++) {
+        if (keyed || k > 0) buf_putc(b, ',');
+        put_cell(b, column[k].cell, (const char *)row + column[k].at, row);
+    }
+    buf_putc(b, '\n');
+}
+
+/* ---- rows --------------------------------------------------------------- */
+
+static void put_row(struct rows *r, enum record_file f, const void *row)
+{
+    column_put(&r->t->file[f], f, r->c, row);
 }
 
 /* One row of records.csv; bytes NULL: not measured. */
@@ -77,16 +131,13 @@ static void put_record(struct rows *r, int64_t rank, const char *source,
                        const char *term, const int64_t *bytes,
                        enum record_status status, const char *note)
 {
-    struct buf *b = start(r, RECORD_RECORDS);
+    struct record_row row = {
+        .wave = r->w->wave, .cold = r->w->cold, .rank = rank,
+        .source = source, .term = term, .measured = bytes != NULL,
+        .bytes = bytes != NULL ? *bytes : 0, .status = status, .note = note
+    };
 
-    put_rank(b, rank);
-    put_cell(b, source);
-    put_cell(b, term);
-    if (bytes == NULL) buf_putc(b, ',');
-    else put_int(b, *bytes);
-    put_cell(b, record_status_name(status));
-    put_cell(b, note);
-    buf_putc(b, '\n');
+    put_row(r, RECORD_RECORDS, &row);
     r->n_records++;
 }
 
@@ -110,20 +161,20 @@ static void put_peak_row(struct rows *r, int64_t rank,
                          const struct record_rank *k)
 {
     const struct mem_peak *p = &k->peak;
-    struct buf *b = start(r, RECORD_PEAKS);
+    struct record_peak row = {
+        .wave = r->w->wave, .cold = r->w->cold, .rank = rank,
+        .allocated = (int64_t)p->allocated,
+        .requested = (int64_t)p->requested,
+        .reserved = (int64_t)p->reserved, .event = (int64_t)p->event,
+        .phase = mem_phase_name((enum mem_phase)p->tag.phase),
+        .layer = p->tag.layer, .op = p->tag.op,
+        .category = category_name((enum category)p->tag.category),
+        .received_pairs = k->received_max,
+        .hybridep_bytes = k->hybridep_bytes,
+        .retained_bytes = k->retained_bytes, .start_bytes = k->start_bytes
+    };
 
-    put_int(b, rank);
-    buf_printf(b, ",%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64,
-               p->allocated, p->requested, p->reserved, p->event);
-    put_cell(b, mem_phase_name((enum mem_phase)p->tag.phase));
-    put_known(b, p->tag.layer);
-    put_cell(b, p->tag.op);
-    put_cell(b, category_name((enum category)p->tag.category));
-    put_known(b, k->received_max);
-    put_known(b, k->hybridep_bytes);
-    put_known(b, k->retained_bytes);
-    put_known(b, k->start_bytes);
-    buf_putc(b, '\n');
+    put_row(r, RECORD_PEAKS, &row);
     r->n_peaks++;
 }
 
@@ -145,7 +196,7 @@ static void put_peaks(struct rows *r)
     int64_t i;
 
     if (w->n_rank == 0) {
-        put_record(r, RANK_MAX, "peak", "total", NULL, w->status, w->note);
+        put_record(r, RECORD_MAX, "peak", "total", NULL, w->status, w->note);
         return;
     }
     for (i = 0; i < w->n_rank; i++) {
@@ -154,7 +205,7 @@ static void put_peaks(struct rows *r)
                   w->note);
         put_peak_row(r, i, &w->rank[i]);
     }
-    put_terms(r, RANK_MAX, "peak", w->rank[most_loaded(w)].peak.by, "total",
+    put_terms(r, RECORD_MAX, "peak", w->rank[most_loaded(w)].peak.by, "total",
               w->status, w->note);
 }
 
@@ -234,16 +285,16 @@ static void put_estimates(struct rows *r)
         const char *note = e->supported ? NULL : e->reason;
         bool priced = e->supported || e->priced;
         for (c = 0; c < CAT_COUNT && priced; c++)
-            put_record(r, RANK_MAX, e->name, category_name((enum category)c),
+            put_record(r, RECORD_MAX, e->name, category_name((enum category)c),
                        &e->term[c], s, note);
-        put_record(r, RANK_MAX, e->name, "raw", priced ? &e->raw : NULL,
+        put_record(r, RECORD_MAX, e->name, "raw", priced ? &e->raw : NULL,
                    s, note);
-        put_record(r, RANK_MAX, e->name, "admitted",
+        put_record(r, RECORD_MAX, e->name, "admitted",
                    priced ? &e->admitted : NULL, s, note);
         if (e->supported) put_estimate_ranks(r, e);
     }
     for (i = 0; i < r->w->n_variant; i++)
-        put_record(r, RANK_MAX, r->w->variant[i].source, "raw",
+        put_record(r, RECORD_MAX, r->w->variant[i].source, "raw",
                    &r->w->variant[i].raw, STATUS_OK, NULL);
 }
 
@@ -280,28 +331,19 @@ static int check_sums(const struct record_case *c,
 static void put_varying(struct rows *r)
 {
     const struct record_wave *w = r->w;
-    struct buf *b;
     int64_t i;
 
-    if (w->has_loss) {
-        b = start(r, RECORD_LOSSES);
-        put_double(b, w->loss);
-        buf_putc(b, '\n');
-    }
-    for (i = 0; i < w->n_timing; i++) {
-        b = start(r, RECORD_TIMINGS);
-        put_rank(b, w->timing[i].rank);
-        put_cell(b, w->timing[i].what);
-        put_int(b, w->timing[i].ns);
-        buf_putc(b, '\n');
-    }
-    for (i = 0; i < w->n_driver; i++) {
-        b = start(r, RECORD_DEVICE);
-        put_rank(b, w->driver[i].rank);
-        put_cell(b, w->driver[i].what);
-        put_int(b, w->driver[i].bytes);
-        buf_putc(b, '\n');
-    }
+    if (w->has_loss)
+        put_row(r, RECORD_LOSSES, &(struct record_loss){
+            .wave = w->wave, .cold = w->cold, .loss = w->loss});
+    for (i = 0; i < w->n_timing; i++)
+        put_row(r, RECORD_TIMINGS, &(struct record_time){
+            .wave = w->wave, .cold = w->cold, .rank = w->timing[i].rank,
+            .what = w->timing[i].what, .ns = w->timing[i].ns});
+    for (i = 0; i < w->n_driver; i++)
+        put_row(r, RECORD_DEVICE, &(struct column_driver){
+            .wave = w->wave, .cold = w->cold, .rank = w->driver[i].rank,
+            .what = w->driver[i].what, .bytes = w->driver[i].bytes});
 }
 
 static void put_wave(struct rows *r)
@@ -315,104 +357,24 @@ static void put_wave(struct rows *r)
     put_varying(r);
 }
 
-/* bytes / rows with two decimals, by integers: the same on every machine. */
-static void put_ratio(struct buf *b, uint64_t bytes, int64_t rows)
-{
-    uint64_t n = (uint64_t)rows;
-    uint64_t whole, cent;
-
-    if (rows <= 0) {
-        buf_putc(b, ',');
-        return;
-    }
-    whole = bytes / n;
-    cent = (bytes % n * 100 + n / 2) / n;
-    buf_printf(b, ",%" PRIu64 ".%02" PRIu64, whole + cent / 100, cent % 100);
-}
-
 static void put_tensor(struct rows *r, const struct record_tensor *x)
 {
-    struct buf *b = &r->t->file[RECORD_INVENTORY];
-
-    put_key(b, r->c);
-    put_int(b, x->rank);
-    put_int(b, x->layer);
-    put_cell(b, x->kind == LAYER_GDN ? "gdn" : "attention");
-    put_cell(b, category_name(x->category));
-    put_cell(b, x->op);
-    put_int(b, x->count);
-    buf_printf(b, ",%" PRIu64, x->bytes);
-    put_int(b, x->rows);
-    put_ratio(b, x->bytes, x->rows);
-    put_cell(b, mem_phase_name(x->allocated_in));
-    put_cell(b, x->freed_in == PHASE_NONE ? NULL : mem_phase_name(x->freed_in));
-    put_cell(b, x->freed_after);
-    buf_putc(b, '\n');
-}
-
-/* "52480 44314" */
-static void put_row_list(struct buf *b, const int64_t *rows, int64_t n)
-{
-    int64_t i;
-
-    buf_putc(b, ',');
-    for (i = 0; rows != NULL && i < n; i++)
-        buf_printf(b, "%s%" PRId64, i ? " " : "", rows[i]);
-}
-
-static void put_published(struct buf *b, double x)
-{
-    if (isnan(x)) buf_putc(b, ',');
-    else put_double(b, x);
-}
-
-static void put_shape(struct buf *b, const struct record_case *c)
-{
-    put_key(b, c);
-    put_cell(b, c->about);
-    put_cell(b, c->model);
-    put_int(b, c->layers);
-    put_int(b, c->cp);
-    put_int(b, c->ep);
-    put_int(b, c->tp);
-    put_int(b, c->pp);
-    put_int(b, c->lora_rank);
-    put_cell(b, c->dtype);
-    put_cell(b, c->weights);
-    put_cell(b, c->recompute);
-    put_cell(b, *c->modules != '\0' ? c->modules : NULL);
-    put_cell(b, c->grad ? "yes" : "no");
-    put_cell(b, c->compiled ? "yes" : "no");
-    put_cell(b, c->kind);
+    put_row(r, RECORD_INVENTORY, &(struct record_item){
+        .rank = x->rank, .layer = x->layer,
+        .kind = x->kind == LAYER_GDN ? "gdn" : "attention",
+        .category = category_name(x->category), .op = x->op,
+        .count = x->count, .bytes = (int64_t)x->bytes, .rows = x->rows,
+        .allocated_in = mem_phase_name(x->allocated_in),
+        .freed_in = x->freed_in == PHASE_NONE ? NULL
+                                              : mem_phase_name(x->freed_in),
+        .freed_after = x->freed_after});
 }
 
 static void put_case(struct rows *r)
 {
-    const struct record_case *c = r->c;
-    struct buf *b = &r->t->file[RECORD_CASES];
-
-    put_shape(b, c);
-    put_cell(b, c->batch);
-    put_int(b, c->tokens);
-    put_int(b, c->sequences);
-    put_row_list(b, c->attention_rows, c->cp);
-    put_row_list(b, c->gdn_rows, c->cp);
-    put_known(b, c->routed_rows);
-    put_int(b, c->top_k);
-    put_int(b, c->head_rows);
-    put_int(b, c->output_bytes);
-    put_cell(b, c->routing);
-    buf_printf(b, ",%" PRIu64, c->seed);
-    put_int(b, c->n_wave);
-    put_published(b, c->published_before_cold);
-    put_published(b, c->published_before_warm);
-    put_published(b, c->published_after_cold);
-    put_published(b, c->published_after_warm);
-    put_int(b, r->n_records);
-    put_int(b, r->n_peaks);
-    put_cell(b, record_status_name(c->status));
-    put_cell(b, c->note);
-    buf_putc(b, '\n');
+    put_row(r, RECORD_CASES, &(struct record_found){
+        .shape = *r->c, .waves = r->c->n_wave, .records = r->n_records,
+        .peaks = r->n_peaks});
 }
 
 int record_render(const struct record_case *c, struct record_text *out,

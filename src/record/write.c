@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/csv.h"
 #include "base/file.h"
+#include "record/columns.h"
 
 #define FILE_LIMIT ((size_t)1 << 32)
 
@@ -331,11 +331,7 @@ int record_check(struct record *r, const struct record_check *c,
     struct buf b = BUF_INIT;
     int code;
 
-    csv_put(&b, c->check);
-    buf_printf(&b, ",%" PRId64 ",%" PRIu64 ",%" PRId64 ",%" PRId64 ",",
-               c->cases, c->seed, c->failed, c->worst);
-    csv_put(&b, c->note);
-    buf_putc(&b, '\n');
+    column_put(&b, RECORD_CHECKS, NULL, c);
     if (b.failed) {
         buf_free(&b);
         return err_nomem(e);
