@@ -5,6 +5,7 @@
 #define EMU_CONTROL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -13,8 +14,17 @@ extern "C" {
 
 enum emu_order { EMU_FORWARD, EMU_REVERSE, EMU_SHUFFLED };
 
-/* For all launches of this thread; seed matters for EMU_SHUFFLED. */
+/* For all launches from now on: of a launch's blocks, and of the threads (or
+** warps) of a block; seed matters for EMU_SHUFFLED. Per process. */
 void emu_set_order(enum emu_order order, uint64_t seed);
+
+/* For those that run launches: the order of n things; the i-th of n things
+** where n may be large. */
+void emu_order_of(size_t *order, size_t n);
+struct emu_walk { uint64_t n, step, start; };
+struct emu_walk emu_walk_of(uint64_t n);
+uint64_t emu_walk_at(struct emu_walk w, uint64_t i);
+uint64_t emu_random(void);
 
 /* The n-th API call from now on (1-based) fails; 0: none. Returns how many
 ** calls were made since the last emu_fail_at. Per process. */

@@ -16,7 +16,7 @@ enum cublasStatus_t {
     CUBLAS_STATUS_EXECUTION_FAILED = 13,
     CUBLAS_STATUS_NOT_SUPPORTED = 15
 };
-typedef struct emu_cublas *cublasHandle_t;
+typedef struct cublasContext *cublasHandle_t;
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16BF = 14 };
 typedef cudaDataType_t cudaDataType;

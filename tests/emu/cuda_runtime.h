@@ -10,9 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 
 #include "emu.h"
+#include "api.h"
 
 /* ---- language ----------------------------------------------------------- */
 
@@ -162,8 +162,8 @@ enum cudaError_t {
     cudaErrorNotReady = 600,
     cudaErrorLaunchFailure = 719
 };
-typedef struct emu_stream *cudaStream_t;
-typedef struct emu_event *cudaEvent_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct CUevent_st *cudaEvent_t;
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
     cudaMemcpyDeviceToDevice, cudaMemcpyDefault
@@ -178,11 +178,6 @@ struct cudaDeviceProp {
     size_t sharedMemPerBlockOptin;
     int pciBusID, pciDeviceID, pciDomainID;
 };
-
-#define EMU_CALL(failure)                  \
-    do {                                   \
-        if (emu_api_fails()) return failure; \
-    } while (0)
 
 const char *cudaGetErrorString(cudaError_t e);
 const char *cudaGetErrorName(cudaError_t e);
@@ -221,14 +216,11 @@ cudaError_t cudaEventDestroy(cudaEvent_t e);
 cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s = nullptr);
 cudaError_t cudaEventSynchronize(cudaEvent_t e);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b);
-/* Adds work to a stream: it is called until it returns true, after what was
-** added before. At once where the stream is idle. */
-void emu_stream_push(cudaStream_t s, std::function<bool()> work);
-cudaError_t emu_set_attribute();
 template <typename F>
 cudaError_t cudaFuncSetAttribute(F *, cudaFuncAttribute, int)
 {
-    return emu_set_attribute();
+    EMU_CALL(cudaErrorLaunchFailure);
+    return cudaSuccess;
 }
 
 #endif

@@ -1,8 +1,7 @@
 /* emu.cpp - see emu.h */
 #include "emu.h"
+#include "api.h"
 
-#include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -87,8 +86,6 @@ struct machine {
     emu_body body;
     void *closure;
     std::unique_ptr<unsigned char[]> shared;
-    enum emu_order kind = EMU_FORWARD;
-    uint64_t seed = 1;
     const void *main_stack;
     size_t main_stack_bytes;
     void *main_fake_stack;
@@ -101,8 +98,6 @@ struct machine {
 };
 
 thread_local machine m;
-
-std::atomic<long> api_calls{0}, api_fail{0};
 
 /* ---- fibers ------------------------------------------------------------- */
 
@@ -181,26 +176,6 @@ void prepare(fiber *f, char *stack)
 
 /* ---- the scheduler ------------------------------------------------------ */
 
-uint64_t next_random()
-{
-    m.seed ^= m.seed << 13;
-    m.seed ^= m.seed >> 7;
-    m.seed ^= m.seed << 17;
-    return m.seed;
-}
-
-void choose_order()
-{
-    size_t n = m.fibers.size();
-
-    m.order.resize(n);
-    for (size_t i = 0; i < n; i++)
-        m.order[i] = m.kind == EMU_REVERSE ? n - 1 - i : i;
-    if (m.kind != EMU_SHUFFLED) return;
-    for (size_t i = n; i > 1; i--)
-        std::swap(m.order[i - 1], m.order[next_random() % i]);
-}
-
 [[noreturn]] void deadlock()
 {
     fprintf(stderr, "emu: the block waits for ever:");
@@ -225,7 +200,8 @@ void run_block()
     while (m.alive > 0) {
         bool ran = false;
 
-        choose_order();
+        m.order.resize(m.fibers.size());
+        emu_order_of(m.order.data(), m.order.size());
         for (size_t i : m.order) {
             fiber *f = &m.fibers[i];
 
@@ -274,35 +250,26 @@ void set_up_block(dim3 grid, dim3 block, dim3 at, size_t shared)
 void emu_run(dim3 grid, dim3 block, size_t shared, emu_body body,
              void *closure)
 {
+    uint64_t n = uint64_t{grid.x} * grid.y * grid.z;
+    struct emu_walk w = emu_walk_of(n);
+
     m.body = body;
     m.closure = closure;
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
-                set_up_block(grid, block, dim3(x, y, z), shared);
-                run_block();
-            }
+    for (uint64_t i = 0; i < n; i++) {
+        uint64_t b = emu_walk_at(w, i), rest = b / grid.x;
+        dim3 at(static_cast<unsigned>(b % grid.x),
+                static_cast<unsigned>(rest % grid.y),
+                static_cast<unsigned>(rest / grid.y));
+
+        set_up_block(grid, block, at, shared);
+        run_block();
+    }
     m.shared.reset();
 }
 
-void emu_set_order(enum emu_order order, uint64_t seed)
-{
-    m.kind = order;
-    m.seed = seed * 2 + 1;
-}
-
-long emu_fail_at(long n)
-{
-    api_fail = n;
-    return api_calls.exchange(0);
-}
-
-bool emu_api_fails(void)
-{
-    long call = ++api_calls;
-
-    return call == api_fail;
-}
+/* ASan knows what was given out. */
+void emu_memory_given(void *, size_t) {}
+void emu_memory_taken(void *) {}
 
 const emu_place *emu_here(void)
 {

@@ -3,11 +3,11 @@
 **
 ** The .cu sources of the project are compiled as C++ against the headers of
 ** this folder, which stand in for the CUDA runtime, cuBLAS and NCCL. A launch
-** runs its blocks one after another in the calling thread; the threads of a
+** runs its blocks one after another in one thread; the threads of a
 ** block are fibers that switch only where CUDA threads may wait for each
-** other: __syncthreads, __syncwarp and the warp primitives. Which fiber runs
-** next is chosen by emu_set_order, so that a result that depends on a
-** missing barrier shows: it differs between orders.
+** other: __syncthreads, __syncwarp and the warp primitives. Which block and
+** which fiber runs next is chosen by emu_set_order, so that a result that
+** depends on a missing barrier shows: it differs between orders.
 **
 ** Device memory is host memory (cudaMalloc is malloc, so ASan sees stray
 ** accesses), dynamic shared memory is an allocation of exactly the size that

@@ -1,12 +1,16 @@
-/* runtime.cpp - the CUDA runtime and cuBLAS of tests/emu */
+/* runtime.cpp - the CUDA runtime and cuBLAS of tests/emu; see api.h */
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
 #include <sched.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 
-#include "cublas_v2.h"
-#include "cuda_runtime.h"
+#include "tests/emu/api.h"
 
 #define CALL EMU_CALL(cudaErrorLaunchFailure)
 #define BLAS_CALL EMU_CALL(CUBLAS_STATUS_EXECUTION_FAILED)
@@ -73,7 +77,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total_bytes)
 /* Sizes are kept in front, so that frees can be counted. */
 static const size_t head = 512;
 
-cudaError_t cudaMalloc(void **p, size_t n)
+static cudaError_t give(void **p, size_t n)
 {
     EMU_CALL(cudaErrorMemoryAllocation);
     void *raw = nullptr;
@@ -86,9 +90,8 @@ cudaError_t cudaMalloc(void **p, size_t n)
     memset(*p, 0xff, n < (1 << 20) ? n : 0);
     return cudaSuccess;
 }
-cudaError_t cudaFree(void *p)
+static cudaError_t take(void *p)
 {
-    if (p == nullptr) return cudaSuccess;
     char *raw = static_cast<char *>(p) - head;
     size_t n;
     memcpy(&n, raw, sizeof n);
@@ -96,13 +99,25 @@ cudaError_t cudaFree(void *p)
     free(raw);
     return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
 }
+cudaError_t cudaMalloc(void **p, size_t n)
+{
+    cudaError_t rc = give(p, n);
+    if (rc == cudaSuccess) emu_memory_given(*p, n);
+    return rc;
+}
+cudaError_t cudaFree(void *p)
+{
+    if (p == nullptr) return cudaSuccess;
+    emu_memory_taken(p);
+    return take(p);
+}
 cudaError_t cudaMallocHost(void **p, size_t n)
 {
-    return cudaMalloc(p, n);
+    return give(p, n);
 }
 cudaError_t cudaFreeHost(void *p)
 {
-    return cudaFree(p);
+    return p == nullptr ? cudaSuccess : take(p);
 }
 cudaError_t cudaMemcpy(void *dst, const void *src, size_t n, cudaMemcpyKind)
 {
@@ -144,7 +159,7 @@ cudaError_t cudaMemsetAsync(void *p, int v, size_t n, cudaStream_t s)
 }
 
 /* Work runs at once, unless NCCL's waits before it on the stream. */
-struct emu_stream { std::deque<std::function<bool()>> work; };
+struct CUstream_st { std::deque<std::function<bool()>> work; };
 
 static bool stream_idle(cudaStream_t s)
 {
@@ -161,7 +176,7 @@ void emu_stream_push(cudaStream_t s, std::function<bool()> work)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 {
     CALL;
-    *s = new emu_stream;
+    *s = new CUstream_st;
     open_handles++;
     return cudaSuccess;
 }
@@ -217,16 +232,15 @@ cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
     *ms = 1;
     return cudaSuccess;
 }
-cudaError_t emu_set_attribute() { CALL; return cudaSuccess; }
 
 /* ---- cuBLAS ------------------------------------------------------------- */
 
-struct emu_cublas { cudaStream_t stream; };
+struct cublasContext { cudaStream_t stream; };
 
 cublasStatus_t cublasCreate(cublasHandle_t *h)
 {
     BLAS_CALL;
-    *h = new emu_cublas{nullptr};
+    *h = new cublasContext{nullptr};
     open_handles++;
     return CUBLAS_STATUS_SUCCESS;
 }

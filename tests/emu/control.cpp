@@ -1,0 +1,75 @@
+/* control.cpp - see control.h */
+#include "control.h"
+
+#include <atomic>
+#include <numeric>
+#include <utility>
+
+static std::atomic<int> order_kind{EMU_FORWARD};
+static std::atomic<uint64_t> order_seed{1};
+static std::atomic<long> api_calls{0}, api_fail{0};
+
+void emu_set_order(enum emu_order order, uint64_t seed)
+{
+    order_kind = order;
+    order_seed = seed * 2 + 1;
+}
+
+/* Marsaglia's xorshift; threads that draw at once share the sequence. */
+uint64_t emu_random(void)
+{
+    uint64_t now = order_seed, next;
+
+    do {
+        next = now;
+        next ^= next << 13;
+        next ^= next >> 7;
+        next ^= next << 17;
+    } while (!order_seed.compare_exchange_weak(now, next));
+    return next;
+}
+
+void emu_order_of(size_t *order, size_t n)
+{
+    int kind = order_kind;
+
+    for (size_t i = 0; i < n; i++)
+        order[i] = kind == EMU_REVERSE ? n - 1 - i : i;
+    if (kind != EMU_SHUFFLED) return;
+    for (size_t i = n; i > 1; i--)
+        std::swap(order[i - 1], order[emu_random() % i]);
+}
+
+/* Shuffled: i * step + start modulo n, with a step that has no divisor in
+** common with n, near the golden section. */
+struct emu_walk emu_walk_of(uint64_t n)
+{
+    int kind = order_kind;
+    struct emu_walk w = {n, 1, 0};
+
+    if (kind == EMU_REVERSE) w.step = n - 1, w.start = n - 1;
+    if (kind != EMU_SHUFFLED || n < 2) return w;
+    w.step = n * 5 / 8 | 1;
+    while (std::gcd(w.step, n) != 1) w.step += 2;
+    w.start = emu_random() % n;
+    return w;
+}
+
+uint64_t emu_walk_at(struct emu_walk w, uint64_t i)
+{
+    return static_cast<uint64_t>(
+        (static_cast<unsigned __int128>(i) * w.step + w.start) % w.n);
+}
+
+long emu_fail_at(long n)
+{
+    api_fail = n;
+    return api_calls.exchange(0);
+}
+
+bool emu_api_fails(void)
+{
+    long call = ++api_calls;
+
+    return call == api_fail;
+}
