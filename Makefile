@@ -116,6 +116,7 @@ $(BUILD)/libscript.a: $(BUILD)/gen/prelude.o
 
 include tests/tests.mk
 include cuda/cuda.mk
+include tests/ptx/ptx.mk
 
 # ---- the report ------------------------------------------------------------
 
@@ -162,6 +163,8 @@ help:
 	@echo 'make report    run the accuracy scenarios, write reports/'
 	@echo 'make test      every test: unit, command line, report, lint'
 	@echo 'make unit      unit tests alone'
+	@echo 'make ptx-test  the CUDA kernels as nvcc compiles them, on an'
+	@echo '               interpreter (needs nvcc; ARCH=90 or 80)'
 	@echo 'make lint      style and dependency checks alone'
 	@echo 'make bench     rates and times of the program'
 	@echo 'make fuzz      fuzz the readers (clang; FUZZ_SECONDS=20 each)'

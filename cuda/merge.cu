@@ -110,7 +110,7 @@ static __global__ void merge_bwd(cu_view d_acc, cu_view dlse_acc, cu_view d_o,
         float before = first ? -INFINITY : cu_get(tape_lse, r, h);
         float mine = cu_get(lse, r, h), total = merged_lse(before, mine);
         float w1 = weight(before, total), w2 = weight(mine, total);
-        float dl = cu_get(dlse_acc, own, h), along = 0;
+        float along = 0;
 
         for (int64_t c = h * d + lane; c < (h + 1) * d; c += 32) {
             float g = cu_get(d_acc, own, c);
@@ -122,6 +122,8 @@ static __global__ void merge_bwd(cu_view d_acc, cu_view dlse_acc, cu_view d_o,
         }
         float lambda = w1 * w2 * cu_warp_sum(along);
         if (lane > 0) continue;
+        /* read by the lane that writes it: shuffles order no memory */
+        float dl = cu_get(dlse_acc, own, h);
         cu_put(dlse, r, h, w2 * dl + lambda);
         cu_put(dlse_acc, own, h, w1 * dl - lambda);
     }

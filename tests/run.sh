@@ -39,6 +39,7 @@ part 'unit' sh tests/run-unit.sh "$build"
 part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
 part 'cuda, emulated' sh tests/run-unit.sh "$build-san" cuda
 part 'cuda, tensor cores' sh tests/run-ptx.sh "$NVCC"
+part 'cuda, interpreted' sh tests/ptx/run.sh "$build/ptx90" "$NVCC"
 part 'unit, threads' sh tests/run-unit.sh "$build-tsan"
 part 'fuzz corpus, sanitized' sh tests/run-corpus.sh "$build-san"
 part 'command line' sh tests/run-cli.sh "$build"

@@ -110,7 +110,7 @@ RACES := comm_local dev_threads step_oom step_threads
 # and counts.
 test:
 	@$(SUBMAKE) all unit-programs $(EMU_MODULE) \
-	    $(BUILD)/fake/peakproof-cuda.so
+	    $(BUILD)/fake/peakproof-cuda.so $(if $(NVCC),ptx-programs)
 	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
 	    all unit-programs emu-programs
 	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \
