@@ -188,12 +188,30 @@ static int finish_device(const struct nccl *n, struct dev *d, struct err *e)
     return d != nullptr ? d->ops->sync(d, e) : ERR_OK;
 }
 
-/* What the device was asked so far is done, and this rank has come. */
+/* This rank has come, and so have the other threads. A kernel of NCCL's waits
+** on its GPU for its peers; cudaFree and cudaMalloc of a thread that has not
+** come may wait for that kernel, and the two would wait for each other. */
+static int meet(struct nccl *n, const char *what, struct err *e)
+{
+    struct waiting w = wait_from_now(n);
+
+    n->alarm->ops->came(n->alarm, n->comm.rank, ++n->turn);
+    while (!n->alarm->ops->here(n->alarm, n->turn)) {
+        int rc = wait_on(n, &w, what, e);
+        if (rc != ERR_OK) return rc;
+    }
+    return ERR_OK;
+}
+
+/* What the device was asked so far is done, and all have come. */
 int nc_begin(struct nccl *n, struct dev *d, const char *what, struct err *e)
 {
+    int rc;
+
     if (n->failed) return nc_already(n, what, e);
-    n->alarm->ops->came(n->alarm, n->comm.rank, ++n->turn);
-    return finish_device(n, d, e) == ERR_OK ? ERR_OK : nc_broken(n, what, e);
+    rc = finish_device(n, d, e);
+    if (rc == ERR_OK) rc = meet(n, what, e);
+    return rc == ERR_OK ? ERR_OK : nc_broken(n, what, e);
 }
 
 static int closed_by(struct nccl *n, int r, const char *what, struct err *e)

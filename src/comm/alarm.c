@@ -47,6 +47,17 @@ static void shared_came(struct alarm *a, int rank, uint64_t turn)
     pthread_mutex_unlock(&s->lock);
 }
 
+static bool shared_here(struct alarm *a, uint64_t turn)
+{
+    struct shared *s = (struct shared *)a;
+    bool all = true;
+
+    pthread_mutex_lock(&s->lock);
+    for (int r = 0; r < s->size; r++) all = all && s->turn[r] >= turn;
+    pthread_mutex_unlock(&s->lock);
+    return all;
+}
+
 static void shared_late(struct alarm *a, uint64_t turn, char *who, size_t n)
 {
     struct shared *s = (struct shared *)a;
@@ -62,7 +73,7 @@ static void shared_late(struct alarm *a, uint64_t turn, char *who, size_t n)
 }
 
 static const struct alarm_ops shared_ops = {
-    shared_raise, shared_raised, shared_came, shared_late
+    shared_raise, shared_raised, shared_came, shared_here, shared_late
 };
 
 int alarm_threads(int size, struct alarm **out, struct err *e)

@@ -26,6 +26,9 @@ struct alarm_ops {
     bool (*raised)(struct alarm *a, char cause[ALARM_CAUSE]);
     /* This rank has come to its exchange number turn. */
     void (*came)(struct alarm *a, int rank, uint64_t turn);
+    /* Whether all have that this process's GPU work may wait for: a rank of
+    ** another process is none of them. */
+    bool (*here)(struct alarm *a, uint64_t turn);
     /* The ranks that have not come to it, "1, 3", or "" where that cannot be
     ** told. */
     void (*late)(struct alarm *a, uint64_t turn, char *who, size_t n);

@@ -314,6 +314,33 @@ static void abort_ends_others(void **state)
     }
 }
 
+/* Until rank 1 comes, rank 0 starts nothing on its GPU: rank 1 may be in a
+** call that waits for all kernels. */
+static int act_come_late(struct world *w, struct comm *c, struct dev *d,
+                         struct err *e)
+{
+    struct timespec pause = {0, 100000000};
+    bool right;
+
+    pthread_barrier_wait(&w->all);
+    if (c->rank == 1) {
+        emu_fail_at(0);
+        nanosleep(&pause, NULL);
+        if (emu_fail_at(0) > 1)         /* but for cudaSetDevice */
+            return err_set(e, ERR_WRONG, "rank 0 did not wait");
+    }
+    return exchange(c, d, "kv fetch", &right, e);
+}
+
+static void none_starts_alone(void **state)
+{
+    struct world w = {.size = 2, .act = act_come_late, .absent = -1};
+
+    (void)state;
+    run_world(&w);
+    expect_all_ok(&w);
+}
+
 /* Rank 1 stays away from the third exchange until the others have ended. */
 static int act_stay_away(struct world *w, struct comm *c, struct dev *d,
                          struct err *e)
@@ -399,8 +426,14 @@ static void deaf_late(struct alarm *a, uint64_t turn, char *who, size_t n)
     (void)n;
     who[0] = '\0';
 }
+static bool deaf_here(struct alarm *a, uint64_t turn)
+{
+    (void)a;
+    (void)turn;
+    return true;
+}
 static const struct alarm_ops deaf_ops = {deaf_raise, deaf_raised, deaf_came,
-                                          deaf_late};
+                                          deaf_here, deaf_late};
 
 static int act_deaf(struct world *w, struct comm *c, struct dev *d,
                     struct err *e)
@@ -513,6 +546,7 @@ int main(void)
         cmocka_unit_test(gathers_counts),
         cmocka_unit_test(tells_misfits),
         cmocka_unit_test(abort_ends_others),
+        cmocka_unit_test(none_starts_alone),
         cmocka_unit_test(late_rank_is_named),
         cmocka_unit_test(absent_rank_is_named),
         cmocka_unit_test(early_close_is_told),
