@@ -25,11 +25,13 @@ int attn_shape_of(int64_t heads, int64_t kv_heads, int64_t q_cols, int rows,
                   struct attn_shape *s, struct err *e)
 {
     if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0 ||
-        q_cols % heads != 0 || q_cols / heads > 256 || heads / kv_heads > rows)
+        kv_heads > 65535 || heads / kv_heads > rows || q_cols % heads != 0 ||
+        q_cols / heads > 256)
         return err_set(e, ERR_RUN, "cuda attention: %lld heads of %lld "
                        "columns on %lld key heads (at most 256 columns a "
-                       "head and %d heads a key head)", (long long)heads,
-                       (long long)q_cols, (long long)kv_heads, rows);
+                       "head, %d heads a key head, 65535 key heads)",
+                       (long long)heads, (long long)q_cols,
+                       (long long)kv_heads, rows);
     s->heads = static_cast<int>(heads);
     s->kv = static_cast<int>(kv_heads);
     s->rep = s->heads / s->kv;
@@ -371,12 +373,13 @@ static int launch(struct cu *c, const forward_args &a, struct err *e)
     using size = forward_size<T, D>;
     static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = attention_forward<T, D>;
-    dim3 grid(cu_blocks(a.q.rows, a.s.tokens),
-              static_cast<unsigned>(a.s.kv));
+    unsigned tiles, kv = static_cast<unsigned>(a.s.kv);
+    int rc = cu_grid(a.q.rows, a.s.tokens, &tiles, e);
 
+    if (rc != ERR_OK) return rc;
     CU_TRY(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, size::SHARED));
-    LAUNCH(kernel, grid, size::THREADS, size::SHARED, c->stream, a);
+    LAUNCH(kernel, dim3(tiles, kv), size::THREADS, size::SHARED, c->stream, a);
     CU_LAUNCHED();
     return ERR_OK;
 }

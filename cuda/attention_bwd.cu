@@ -355,21 +355,22 @@ static int launch(struct cu *c, back_args &a, const attn_lists &by_key,
     static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *dq = attention_dq<T, D>;
     auto *dkv = attention_dkv<T, D>;
-    unsigned kv = static_cast<unsigned>(a.s.kv);
+    unsigned q_tiles, k_tiles, kv = static_cast<unsigned>(a.s.kv);
+    int rc = cu_grid(a.q.rows, a.s.tokens, &q_tiles, e);
 
+    if (rc == ERR_OK) rc = cu_grid(a.k.rows, size::ROWS, &k_tiles, e);
+    if (rc != ERR_OK) return rc;
     CU_TRY(cudaFuncSetAttribute(
         dq, cudaFuncAttributeMaxDynamicSharedMemorySize, size::SHARED));
     CU_TRY(cudaFuncSetAttribute(
         dkv, cudaFuncAttributeMaxDynamicSharedMemorySize, size::SHARED));
     if (a.q.rows > 0) {
-        LAUNCH(dq, dim3(cu_blocks(a.q.rows, a.s.tokens), kv), THREADS,
-               size::SHARED, c->stream, a);
+        LAUNCH(dq, dim3(q_tiles, kv), THREADS, size::SHARED, c->stream, a);
         CU_LAUNCHED();
     }
     a.at = by_key;
     if (a.k.rows > 0) {
-        LAUNCH(dkv, dim3(cu_blocks(a.k.rows, size::ROWS), kv), THREADS,
-               size::SHARED, c->stream, a);
+        LAUNCH(dkv, dim3(k_tiles, kv), THREADS, size::SHARED, c->stream, a);
         CU_LAUNCHED();
     }
     return ERR_OK;

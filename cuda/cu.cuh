@@ -75,7 +75,8 @@ extern const struct kernels cu_kernels;
 int cu_watch_open(struct cu *c, struct err *e);
 void cu_watch_close(struct cu *c);
 
-/* Errors carry the call, file and line. CU_TRY leaves the function. */
+/* Errors carry the call, file and line; one that an earlier kernel may have
+** made says how to find out which. CU_TRY leaves the function. */
 int cu_error(cudaError_t rc, const char *call, const char *file, int line,
              struct err *e);
 int cu_blas_error(cublasStatus_t rc, const char *call, const char *file,
@@ -195,6 +196,20 @@ static inline unsigned cu_blocks(int64_t n, int64_t per_block)
     int64_t b = (n + per_block - 1) / per_block;
 
     return static_cast<unsigned>(b < 1 ? 1 : b > (1 << 20) ? 1 << 20 : b);
+}
+
+/* The same for kernels with a block for each of their tiles: all of them, or
+** ERR_RUN. */
+static inline int cu_grid(int64_t n, int64_t per_block, unsigned *out,
+                          struct err *e)
+{
+    int64_t b = n / per_block + (n % per_block != 0);
+
+    *out = static_cast<unsigned>(b < 1 ? 1 : b);
+    if (n >= 0 && b <= INT32_MAX) return ERR_OK;
+    return err_set(e, ERR_RUN, "cuda: %lld blocks of %lld, and a launch has "
+                   "at most %d", (long long)b, (long long)per_block,
+                   INT32_MAX);
 }
 
 /* ---- kernels, one family a file ----------------------------------------- */

@@ -380,11 +380,13 @@ int delta_tables(struct cu *c, const struct dev_piece *piece, int64_t n,
 
 #define RUN(kernel, blocks)                                                  \
     do {                                                                     \
+        unsigned grid_;                                                      \
+        int rc_ = cu_grid(blocks, 1, &grid_, e);                             \
+        if (rc_ != ERR_OK) return rc_;                                       \
         CU_TRY(cudaFuncSetAttribute(                                         \
             kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,             \
             size::SHARED));                                                  \
-        LAUNCH(kernel, static_cast<unsigned>(blocks), THREADS, size::SHARED, \
-               c->stream, a);                                                \
+        LAUNCH(kernel, grid_, THREADS, size::SHARED, c->stream, a);          \
         CU_LAUNCHED();                                                       \
     } while (0)
 
@@ -396,7 +398,7 @@ static int run_states(struct cu *c, const delta_args &a, struct err *e)
     auto *kernel = delta_states<T, KD>;
     int parts = (a.vd + STATE_COLS - 1) / STATE_COLS;
 
-    RUN(kernel, a.runs * a.heads * parts);
+    RUN(kernel, int64_t{a.runs} * a.heads * parts);
     return ERR_OK;
 }
 
@@ -407,7 +409,7 @@ static int run_prepare(struct cu *c, const delta_args &a, struct err *e)
     static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_prepare<T, KD>;
 
-    RUN(kernel, a.chunks * a.heads);
+    RUN(kernel, int64_t{a.chunks} * a.heads);
     return ERR_OK;
 }
 
@@ -417,8 +419,9 @@ static int run_output(struct cu *c, const delta_args &a, struct err *e)
     using size = output_size<T, KD>;
     static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_output<T, KD>;
+    int parts = (a.vd + OUT_COLS - 1) / OUT_COLS;
 
-    RUN(kernel, a.chunks * a.heads * ((a.vd + OUT_COLS - 1) / OUT_COLS));
+    RUN(kernel, int64_t{a.chunks} * a.heads * parts);
     return ERR_OK;
 }
 

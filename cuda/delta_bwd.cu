@@ -220,12 +220,14 @@ static int run_walk(struct cu *c, const delta_args &a, struct err *e)
     using size = walk_size<T, KD>;
     static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_walk<T, KD>;
-    int blocks = a.runs * a.heads * ((a.vd + STATE_COLS - 1) / STATE_COLS);
+    int parts = (a.vd + STATE_COLS - 1) / STATE_COLS;
+    unsigned grid;
+    int rc = cu_grid(int64_t{a.runs} * a.heads * parts, 1, &grid, e);
 
+    if (rc != ERR_OK) return rc;
     CU_TRY(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, size::SHARED));
-    LAUNCH(kernel, static_cast<unsigned>(blocks), WALK_THREADS, size::SHARED,
-           c->stream, a);
+    LAUNCH(kernel, grid, WALK_THREADS, size::SHARED, c->stream, a);
     CU_LAUNCHED();
     return ERR_OK;
 }

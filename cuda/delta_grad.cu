@@ -321,11 +321,13 @@ static int run_gradients(struct cu *c, const delta_args &a, struct err *e)
     using size = grad_size<T, KD>;
     static_assert(size::SHARED <= CU_SHARED_MAX, "too much shared memory");
     auto *kernel = delta_gradients<T, KD>;
+    unsigned grid;
+    int rc = cu_grid(int64_t{a.chunks} * a.heads, 1, &grid, e);
 
+    if (rc != ERR_OK) return rc;
     CU_TRY(cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, size::SHARED));
-    LAUNCH(kernel, static_cast<unsigned>(a.chunks * a.heads), GRAD_THREADS,
-           size::SHARED, c->stream, a);
+    LAUNCH(kernel, grid, GRAD_THREADS, size::SHARED, c->stream, a);
     CU_LAUNCHED();
     return ERR_OK;
 }

@@ -17,11 +17,15 @@ int cu_error(cudaError_t rc, const char *call, const char *file, int line,
 {
     enum err_code code = ERR_RUN;
 
+    const char *hint = "";
+
     cudaGetLastError();     /* the next call starts clean */
+    if (rc >= 700 && rc <= cudaErrorLaunchFailure)  /* the GPU stopped */
+        hint = " (an earlier kernel's fault: CUDA_LAUNCH_BLOCKING=1 names it)";
     if (rc == cudaErrorMemoryAllocation) code = ERR_OOM;
     if (rc == cudaErrorNoDevice) code = ERR_DEVICE;
-    return err_set(e, code, "cuda: %s (%s:%d): %s", cudaGetErrorString(rc),
-                   file, line, call);
+    return err_set(e, code, "cuda: %s (%s:%d): %s%s", cudaGetErrorString(rc),
+                   file, line, call, hint);
 }
 
 int cu_blas_error(cublasStatus_t rc, const char *call, const char *file,
@@ -84,6 +88,11 @@ static int make_handles(struct cu *c, struct err *e)
     CU_TRY(cudaEventCreateWithFlags(&c->meta_free, cudaEventDisableTiming));
     CU_BLAS(cublasCreate(&c->blas));
     CU_BLAS(cublasSetStream(c->blas, c->stream));
+    /* long sums stay in f32 where cuBLAS splits them: adapter gradients are
+    ** sums over all rows */
+    CU_BLAS(cublasSetMathMode(c->blas, static_cast<cublasMath_t>(
+        CUBLAS_DEFAULT_MATH |
+        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     c->meta_bytes = meta_room;
     CU_TRY(cudaMallocHost(reinterpret_cast<void **>(&c->stage), meta_room));
     CU_TRY(cudaMalloc(reinterpret_cast<void **>(&c->meta), meta_room));

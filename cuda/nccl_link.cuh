@@ -72,8 +72,9 @@ int nc_settle(struct nccl *n, ncclResult_t rc, const char *call,
 int nc_drain(struct nccl *n, const char *what, struct err *e);
 
 /* An exchange: what the device was asked so far is done, and all ranks have
-** come, before any of them starts a kernel that waits for the others; its head is filled, and goes to all; after it host[r] is rank r's;
-** every rank reads all heads and finds the same call. */
+** come, before any of them starts a kernel that waits for the others; its head
+** is filled, and goes to all; after it host[r] is rank r's; every rank reads
+** all heads and finds the same call. */
 int nc_begin(struct nccl *n, struct dev *d, const char *what, struct err *e);
 struct head *nc_new_head(struct nccl *n, enum kind k, const char *what);
 int nc_swap_heads(struct nccl *n, const char *what, struct err *e);

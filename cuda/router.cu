@@ -283,18 +283,23 @@ static int sort_on_device(struct cu *c, const struct k_route_sort *a,
 {
     int experts = static_cast<int>(a->experts), top_k = weight.cols;
     int64_t pairs = int64_t{weight.rows} * top_k;
-    int blocks = static_cast<int>((pairs + PAIRS - 1) / PAIRS);
+    unsigned grid;
+    int rc = pairs <= INT32_MAX ? cu_grid(pairs, PAIRS, &grid, e)
+             : err_set(e, ERR_RUN, "cuda route_sort: %lld pairs, and places "
+                       "are 32 bits", (long long)pairs);
+
+    if (rc != ERR_OK) return rc;
+    int blocks = static_cast<int>(grid);
     size_t e_count = static_cast<size_t>(experts);
     size_t table_bytes = static_cast<size_t>(blocks) * e_count * 4;
     int32_t *row = a->row, *slot = a->slot;
-    int rc = cu_meta_begin(c, CU_ROOM(table_bytes) + CU_ROOM(e_count * 8) +
-                                  CU_ROOM(e_count * 4), e);
 
+    rc = cu_meta_begin(c, CU_ROOM(table_bytes) + CU_ROOM(e_count * 8) +
+                              CU_ROOM(e_count * 4), e);
     if (rc != ERR_OK) return rc;
     int32_t *table = static_cast<int32_t *>(cu_meta_room(c, table_bytes));
     int64_t *counts = static_cast<int64_t *>(cu_meta_room(c, e_count * 8));
     int32_t *begin = static_cast<int32_t *>(cu_meta_room(c, e_count * 4));
-    unsigned grid = static_cast<unsigned>(blocks);
     LAUNCH(count_pairs, grid, THREADS, 0, c->stream, idx, top_k, pairs,
            experts, table);
     CU_LAUNCHED();

@@ -6,6 +6,11 @@
 
 #include "planted.h"
 
+int planted_grid(int64_t n, int64_t per_block, unsigned *out, struct err *e)
+{
+    return cu_grid(n, per_block, out, e);
+}
+
 /* A block's sum through shared memory, with the barrier between writing and
 ** reading or without it. */
 static __global__ void block_sum(const int *x, int *sum, bool barrier)

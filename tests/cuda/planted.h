@@ -3,11 +3,16 @@
 #define TESTS_CUDA_PLANTED_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+struct err;
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* cu_grid of cuda/cu.cuh. */
+int planted_grid(int64_t n, int64_t per_block, unsigned *out, struct err *e);
 /* The sum of 64 numbers by a block, with its barrier or without. */
 int planted_sum(const int *x, bool barrier);
 /* x[i] = 1 for i below threads. */

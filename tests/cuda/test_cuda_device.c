@@ -4,6 +4,8 @@
 ** functions made to fail in turn: an error that names call and place, nothing
 ** lost.
 */
+#include <unistd.h>
+
 #include "../unit/dev_fixture.h"
 #include "../emu/control.h"
 
@@ -84,6 +86,47 @@ static void test_allocator(void **state)
     mem_release(m, b[0]);
     mem_free_all(m);
     cu_ops.close(d);
+    nothing_held();
+}
+
+/* ---- operators waited for ----------------------------------------------- */
+
+/* A fault that shows when the stream is waited for names its operator, and
+** what ran is counted. */
+static void test_watched(void **state)
+{
+    char path[] = "/tmp/peakproof-times-XXXXXX", line[3][64] = {""};
+    int fd = mkstemp(path), n = 0;
+    struct fix f = {0};
+    struct mat x;
+    FILE *file;
+    long at;
+
+    (void)state;
+    assert_true(fd >= 0);
+    setenv("PEAKPROOF_CUDA_TIMES", path, 1);
+    f.d = open_as(DT_F32, 0);
+    x = fix_new(&f, 3, 5, DT_F32);
+    CALL(&f, fill, .x = x, .value = 1);
+    CALL(&f, fill, .x = x, .value = 2);
+    CALL(&f, scale, .out = x, .a = x, .s = 2);
+    for (at = 1;; at++) {
+        emu_fail_at(at);
+        assert_int_equal(CALL_RC(&f, fill, .x = x, .value = 1), ERR_RUN);
+        emu_fail_at(0);
+        assert_non_null(strstr(f.e.text, "fill"));
+        if (strstr(f.e.text, "cuda: operator fill: ") != NULL) break;
+    }
+    while (f.n_block > 0) free(f.block[--f.n_block]);
+    cu_ops.close(f.d);
+    unsetenv("PEAKPROOF_CUDA_TIMES");
+    file = fdopen(fd, "r");
+    while (n < 3 && fgets(line[n], sizeof line[n], file) != NULL) n++;
+    fclose(file);
+    unlink(path);
+    assert_int_equal(n, 2);
+    assert_int_equal(strncmp(line[0], "0,fill,2,0.", 11), 0);
+    assert_int_equal(strncmp(line[1], "0,scale,1,0.", 12), 0);
     nothing_held();
 }
 
@@ -204,8 +247,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open), cmocka_unit_test(test_allocator),
-        cmocka_unit_test(test_room), cmocka_unit_test(test_open_fails),
-        cmocka_unit_test(test_close_fails), cmocka_unit_test(test_calls_fail)
+        cmocka_unit_test(test_watched), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_open_fails), cmocka_unit_test(test_close_fails),
+        cmocka_unit_test(test_calls_fail)
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

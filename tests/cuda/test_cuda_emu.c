@@ -88,11 +88,29 @@ static void test_deadlock(void **state)
     dies(planted_deadlock, "waits for ever");
 }
 
+/* A block for each tile, or none at all. */
+static void test_grid(void **state)
+{
+    unsigned g;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(planted_grid(0, 8, &g, &e), ERR_OK);
+    assert_int_equal(g, 1);
+    assert_int_equal(planted_grid(((int64_t)8 << 20) + 1, 8, &g, &e), ERR_OK);
+    assert_int_equal(g, (1 << 20) + 1);
+    assert_int_equal(planted_grid(INT32_MAX, 1, &g, &e), ERR_OK);
+    assert_int_equal(g, INT32_MAX);
+    assert_int_equal(planted_grid((int64_t)INT32_MAX + 1, 1, &g, &e),
+                     ERR_RUN);
+    assert_non_null(strstr(e.text, "2147483648 blocks of 1"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_barrier), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_deadlock)
+        cmocka_unit_test(test_deadlock), cmocka_unit_test(test_grid)
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
