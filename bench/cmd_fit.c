@@ -71,7 +71,7 @@ static void put_advice(struct buf *b, const struct fit *f)
                     "--ep, fewer --layers, a smaller --lora-rank)\n");
         return;
     }
-    for (i = 0; i < PRICE_ESTIMATORS; i++) {
+    for (i = 0; i < PRICE_RECOMPUTING; i++) {
         if (!fit_is_priced(f, i) || fit_fits(f, i)) continue;
         if (!asked || f->answer[i].budget < budget)
             budget = f->answer[i].budget;
@@ -100,7 +100,7 @@ static void put_text(struct buf *b, const struct fit *f)
     buf_printf(b, "\n%-12s %-5s %15s %15s %15s %15s %-5s %13s\n", "estimator",
                "wave", "held gradients", "admitted", "needed in all", "margin",
                "", "token budget");
-    for (i = 0; i < PRICE_ESTIMATORS; i++) put_answer(b, f, i);
+    for (i = 0; i < PRICE_RECOMPUTING; i++) put_answer(b, f, i);
     if (f->known)
         buf_puts(b, "needed: weights, adapters, moments, held gradients, "
                     "admitted\n");
@@ -138,7 +138,7 @@ static json_t *fit_json(const struct fit *f)
     json_t *answers = json_array();
     int i;
 
-    for (i = 0; i < PRICE_ESTIMATORS; i++)
+    for (i = 0; i < PRICE_RECOMPUTING; i++)
         json_array_append_new(answers, answer_json(f, i));
     return json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",

@@ -75,7 +75,7 @@ static int add_wave(const struct price_facts *f, struct fit *fit,
     gradients = fit->known ? held_gradients(f, &fit->base) : 0;
     held = num_sadd(held, num_sadd(fit->base.adapters, fit->base.moments));
     held = num_sadd(held, gradients);
-    for (i = 0; i < PRICE_ESTIMATORS && rc == ERR_OK; i++) {
+    for (i = 0; i < PRICE_RECOMPUTING && rc == ERR_OK; i++) {
         struct fit_answer *a = &fit->answer[i];
         rc = price_estimators[i].price(f, x, e);
         if (rc != ERR_OK) break;
@@ -131,7 +131,7 @@ int fit_price(const struct fit_source *s, int64_t memory, struct fit *out,
     out->reserve = memory / 100 * RESERVE_PERCENT
                  + memory % 100 * RESERVE_PERCENT / 100;
     out->available = memory - out->reserve;
-    for (i = 0; i < PRICE_ESTIMATORS; i++) out->answer[i].budget = -1;
+    for (i = 0; i < PRICE_RECOMPUTING; i++) out->answer[i].budget = -1;
     return s->plan != NULL ? add_plan(s->plan, &s->plan->batch, out, e)
                            : add_facts(s->facts, out, e);
 }
@@ -227,7 +227,7 @@ int fit_budgets(const struct fit_source *s, struct fit *f, struct err *e)
     p->source = s;
     p->least = s->plan != NULL ? s->plan->batch.n_seg : 1;
     p->most = BATCH_MAX_TOKENS;
-    for (i = 0; i < PRICE_ESTIMATORS && rc == ERR_OK; i++) {
+    for (i = 0; i < PRICE_RECOMPUTING && rc == ERR_OK; i++) {
         p->fit.available = f->available;
         if (fit_is_priced(f, i))
             rc = find_budget(p, f, i, &f->answer[i].budget, e);

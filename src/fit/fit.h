@@ -32,7 +32,7 @@ struct fit {
     int64_t tokens;
     bool known;                 /* base is; not under TP or PP */
     struct fit_base base;
-    struct fit_answer answer[PRICE_ESTIMATORS];
+    struct fit_answer answer[PRICE_RECOMPUTING];
 };
 
 /* What is asked about: a plan's options, or facts as they stand. */

@@ -44,6 +44,11 @@ static int check_wave(const struct price_facts *f, struct err *e)
         {"output_bytes", f->output_bytes, 0, PRICE_MAX_BYTES},
         {"hybridep_held_rows", f->hybridep_held_rows, -1, PRICE_MAX_ROWS},
         {"packed_length", f->packed_length, -1, PRICE_MAX_ROWS},
+        {"packed_rows", f->packed_rows, -1, PRICE_MAX_ROWS},
+        {"rank_rows", f->rank_rows, -1, PRICE_MAX_ROWS},
+        {"segments", f->segments, -1, PRICE_MAX_ROWS},
+        {"gdn_executed_rows", f->gdn_executed_rows, -1, PRICE_MAX_ROWS},
+        {"swiglu_widths", f->swiglu_widths, 0, 7},
         {"block[0]", f->q_block, 1, 65536},
         {"block[1]", f->k_block, 1, 65536},
         {"groups (their number)", f->n_group, 1, PRICE_MAX_GROUPS},
@@ -58,6 +63,9 @@ static int check_wave(const struct price_facts *f, struct err *e)
         return err_set(e, ERR_INPUT, "parallel.ep: %lld does not divide the "
                        "%lld experts of %s", (long long)f->ep,
                        (long long)f->model->experts, f->model->name);
+    if ((f->mode.modules & MODULE_MOE) && f->model->experts == 0)
+        return err_set(e, ERR_INPUT, "recompute_modules: moe, but %s has no "
+                       "experts", f->model->name);
     if (f->hybridep_held_rows >= 0 && f->packed_length < 1)
         return err_set(e, ERR_INPUT, "packed_length: needed where "
                        "hybridep_held_rows is a number");
@@ -184,6 +192,12 @@ bool price_refuses(const struct price_facts *f, char reason[REASON])
     if (f->model->experts == 0) {
         snprintf(reason, REASON, "dense model: the floor prices recomputed "
                  "mixture-of-experts layers, no dense MLP");
+        return true;
+    }
+    if (f->mode.recompute != RECOMPUTE_FULL || f->mode.no_grad ||
+        f->mode.wave != WAVE_TRAIN) {
+        snprintf(reason, REASON, "prices training waves with full recompute "
+                 "only");
         return true;
     }
     return false;

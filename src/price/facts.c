@@ -6,6 +6,8 @@
 #include "model/param.h"
 #include "price/price.h"
 
+#define CHUNK 64        /* rows that the delta rule takes at a time */
+
 void price_facts_init(struct price_facts *f)
 {
     *f = (struct price_facts){
@@ -13,6 +15,8 @@ void price_facts_init(struct price_facts *f)
         .moe_stages = true, .routing_state = true, .cp_attention = true,
         .hybridep_held_rows = -1, .packed_length = -1,
         .q_block = PRICE_Q_BLOCK, .k_block = PRICE_K_BLOCK,
+        .sequence_parallel = -1, .packed_rows = -1, .rank_rows = -1,
+        .segments = -1, .gdn_executed_rows = -1,
     };
 }
 
@@ -56,11 +60,46 @@ static int copy_ranks(const struct plan *p, struct price_group *g)
     return rc;
 }
 
+/* Rows that a gated delta net runs of a batch that one rank holds: a segment
+** with children ends at its last whole chunk, and its tail runs at the head
+** of each child. */
+static int64_t executed_rows(const struct batch *b)
+{
+    int64_t *tail = calloc((size_t)b->n_seg + 1, sizeof *tail);
+    int64_t i, sum = 0;
+
+    if (tail == NULL) return -1;
+    for (i = 0; i < b->n_seg; i++) {
+        const struct segment *s = &b->seg[i];
+        int64_t rows = s->tokens + (s->parent >= 0 ? tail[s->parent] : 0);
+        bool parent = s->next > i + 1;
+        tail[i] = parent ? rows % CHUNK : 0;
+        sum += rows - tail[i];
+    }
+    free(tail);
+    return sum;
+}
+
+static int set_segments(const struct plan *p, struct price_facts *f,
+                        struct err *e)
+{
+    int64_t rows;
+
+    if (p->batch == NULL) return ERR_OK;
+    if (p->batch->n_seg > 1) f->segments = p->batch->n_seg;
+    if (p->cp > 1 || model_count(f->model, LAYER_GDN) == 0) return ERR_OK;
+    rows = executed_rows(p->batch);
+    if (rows < 0) return err_nomem(e);
+    if (rows != p->batch->tokens) f->gdn_executed_rows = rows;
+    return ERR_OK;
+}
+
 int price_facts_from_plan(const struct model *m, const struct plan *p,
                           int64_t ep, int64_t lora_rank,
                           struct price_facts *out, struct err *e)
 {
     struct price_facts f;
+    int rc;
 
     price_facts_init(&f);
     f.model = m;
@@ -73,9 +112,11 @@ int price_facts_from_plan(const struct model *m, const struct plan *p,
     f.group->grad = true;
     f.group->routed_rows = -1;
     snprintf(f.group->slot, sizeof f.group->slot, "policy");
-    if (copy_ranks(p, f.group) != ERR_OK) {
+    rc = copy_ranks(p, f.group) == ERR_OK ? set_segments(p, &f, e)
+                                          : err_nomem(e);
+    if (rc != ERR_OK) {
         price_facts_free(&f);
-        return err_nomem(e);
+        return rc;
     }
     *out = f;
     return ERR_OK;
@@ -118,6 +159,7 @@ void price_facts_free(struct price_facts *f)
         free_group(&f->group[i], f->cp);
     free(f->group);
     free(f->pending);
+    free(f->output_rows);
     if (f->own_model != NULL) model_free(f->own_model);
     free(f->own_model);
     free(f->model_ref);

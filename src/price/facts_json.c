@@ -335,13 +335,108 @@ static int read_groups(const struct js *top, struct price_facts *f,
     return rc;
 }
 
+/* ---- how the step runs: keys that may be left out ------------------------ */
+
+/* Index of the word in a list that ends with NULL. */
+static int read_word(const struct js *top, const char *key,
+                     const char *const words[], int *out, struct err *e)
+{
+    const char *word = words[*out];
+    struct js at = js_get(top, key);
+    int i, rc = js_opt_string(top, key, &word, e);
+
+    for (i = 0; rc == ERR_OK && words[i] != NULL; i++) {
+        if (strcmp(word, words[i]) != 0) continue;
+        *out = i;
+        return ERR_OK;
+    }
+    return rc != ERR_OK ? rc : js_error(&at, e, "no such %s: '%.64s'", key,
+                                        word);
+}
+
+static int read_modules(const struct js *top, unsigned *out, struct err *e)
+{
+    struct js at = js_get(top, "recompute_modules");
+    int64_t i;
+    int rc = at.v == NULL ? ERR_OK : js_array(&at, -1, e);
+
+    for (i = 0; rc == ERR_OK && at.v != NULL && i < js_size(&at); i++) {
+        struct js item = js_item(&at, i);
+        const char *name;
+        int k = 0;
+
+        rc = js_string(&item, &name, e);
+        if (rc != ERR_OK) break;
+        while (mode_module_words[k] != NULL &&
+               strcmp(mode_module_words[k], name) != 0) k++;
+        if (mode_module_words[k] == NULL)
+            return js_error(&item, e, "no such module: '%.64s' (core_attn, "
+                            "mlp or moe)", name);
+        *out |= 1U << k;
+    }
+    return rc;
+}
+
+static int read_mode(const struct js *top, struct price_facts *f,
+                     struct err *e)
+{
+    int recompute = RECOMPUTE_FULL, wave = WAVE_TRAIN;
+    bool compiled = true, parallel = false;
+    int rc = read_word(top, "recompute", mode_recompute_words, &recompute, e);
+
+    if (rc == ERR_OK) rc = read_modules(top, &f->mode.modules, e);
+    if (rc == ERR_OK) rc = read_word(top, "wave", mode_wave_words, &wave, e);
+    if (rc == ERR_OK) rc = js_opt_bool(top, "compiled", &compiled, e);
+    if (rc == ERR_OK)
+        rc = js_opt_bool(top, "sequence_parallel", &parallel, e);
+    f->mode.recompute = (enum recompute)recompute;
+    f->mode.wave = (enum wave_kind)wave;
+    f->mode.eager = !compiled;
+    if (js_get(top, "sequence_parallel").v != NULL)
+        f->sequence_parallel = parallel;
+    return rc;
+}
+
+static int read_outputs(const struct js *top, struct price_facts *f,
+                        struct err *e)
+{
+    struct js at = js_get(top, "output_rows");
+
+    return at.v == NULL ? ERR_OK
+        : js_ints(&at, -1, 1, PRICE_MAX_ROWS, &f->output_rows, &f->n_output,
+                  e);
+}
+
+static int read_kept(const struct js *top, struct price_facts *f,
+                     struct err *e)
+{
+    struct js at = js_get(top, "swiglu_widths");
+    int rc = read_mode(top, f, e);
+
+    if (rc == ERR_OK) rc = read_nullable(top, "packed_rows", &f->packed_rows,
+                                         e);
+    if (rc == ERR_OK) rc = read_nullable(top, "rank_rows", &f->rank_rows, e);
+    if (rc == ERR_OK) rc = read_nullable(top, "segments", &f->segments, e);
+    if (rc == ERR_OK)
+        rc = read_nullable(top, "gdn_executed_rows", &f->gdn_executed_rows,
+                           e);
+    if (rc == ERR_OK) rc = read_outputs(top, f, e);
+    if (rc != ERR_OK || at.v == NULL) return rc;
+    rc = js_int(&at, 3, 7, &f->swiglu_widths, e);
+    if (rc == ERR_OK && f->swiglu_widths % 2 == 0)
+        rc = js_error(&at, e, "must be 3 (fused), 5 or 7 (clamped)");
+    return rc;
+}
+
 /* ---- the file ------------------------------------------------------------ */
 
 static const char *const known_keys[] = {
     "format", "model", "layers", "parallel", "lora_rank", "cold",
     "adapter_pending", "moe_stages", "routing_state", "head_rows",
     "output_bytes", "hybridep_held_rows", "packed_length", "softmax_offset",
-    "cp_attention", "block", "groups", NULL
+    "cp_attention", "block", "groups", "recompute", "recompute_modules",
+    "wave", "compiled", "sequence_parallel", "packed_rows", "rank_rows",
+    "segments", "swiglu_widths", "gdn_executed_rows", "output_rows", NULL
 };
 
 int price_facts_from_json(const struct js *at, const char *models_dir,
@@ -354,6 +449,7 @@ int price_facts_from_json(const struct js *at, const char *models_dir,
     if (rc == ERR_OK) rc = read_wave(at, &f, e);
     if (rc == ERR_OK) rc = read_model(at, models_dir, &f, e);
     if (rc == ERR_OK) rc = read_groups(at, &f, e);
+    if (rc == ERR_OK) rc = read_kept(at, &f, e);
     if (rc == ERR_OK) {
         rc = price_check(&f, e);
         if (rc != ERR_OK) err_wrap(e, "%s", at->origin);

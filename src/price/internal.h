@@ -110,6 +110,19 @@ int price_total(const struct price_wave *w, const struct price_parts *p,
 /* Rows of each rank's dispatch buffers (pricing.md 7.4). */
 int64_t price_hybridep_rows(int64_t capacity, int64_t ranks);
 
+/* ---- retained activations (retained.c, retained.md 3) -------------------- */
+
+int price_retained_flat(const struct price_facts *f, struct estimate *out,
+                        struct err *e) MUST_CHECK;
+int price_retained_split4(const struct price_facts *f, struct estimate *out,
+                          struct err *e) MUST_CHECK;
+int price_retained_split6(const struct price_facts *f, struct estimate *out,
+                          struct err *e) MUST_CHECK;
+int price_retained_parts(const struct price_facts *f, struct estimate *out,
+                         struct err *e) MUST_CHECK;
+int price_retained_parts64(const struct price_facts *f, struct estimate *out,
+                           struct err *e) MUST_CHECK;
+
 /* ERR_INPUT naming the key if the facts cannot be priced at all. */
 int price_check(const struct price_facts *f, struct err *e) MUST_CHECK;
 /* What the published estimators do not cover, into reason; false: covered.

@@ -20,6 +20,7 @@
 
 #include "base/err.h"
 #include "base/category.h"
+#include "model/mode.h"
 #include "model/model.h"
 #include "plan/plan.h"
 
@@ -62,6 +63,17 @@ struct price_facts {
                                        hold already; -1: growth left out */
     int64_t packed_length;          /* longest packed row; -1: absent */
     int64_t q_block, k_block;       /* of the attention kernel */
+    /* What the estimators of other recompute modes are told (retained.md 1);
+    ** -1 (swiglu_widths 0): as the functions below say. */
+    struct mode mode;               /* its tp is tp above */
+    int sequence_parallel;          /* 0, 1; -1: where tp > 1 */
+    int64_t packed_rows, rank_rows, segments;
+    int64_t swiglu_widths;          /* widths of an MLP that are kept */
+    /* Rows that a gated delta net runs: those that begin a chunk after a
+    ** shared prefix once for each of its continuations. */
+    int64_t gdn_executed_rows;
+    int64_t *output_rows;           /* of each result; NULL: one result */
+    int64_t n_output;
     /* adapter gradient bytes that are not allocated yet, by layer, and what
     ** lies outside the decoder: [layers + 1]; NULL: none */
     int64_t *pending;
@@ -110,6 +122,9 @@ enum { PRICE_Q_BLOCK = 128, PRICE_K_BLOCK = 64 };
 
 #define PRICE_BUSIEST_RANK "busiest-rank"
 #define PRICE_PER_RANK "per-rank"
+#define PRICE_HEURISTIC "heuristic"
+#define PRICE_RETAINED_STATES "retained-states"
+#define PRICE_RETAINED_RANK "retained-rank"
 
 /* Wrong facts (rows out of bounds, ep that does not divide the experts,
 ** missing stages, bytes beyond 64 bits) are ERR_INPUT naming the key. What
@@ -119,16 +134,35 @@ int price_busiest_rank(const struct price_facts *f, struct estimate *out,
 int price_per_rank(const struct price_facts *f, struct estimate *out,
                    struct err *e) MUST_CHECK;
 
-/* Every estimator, as run, price, fit and the report show them. All price any
-** facts; what one does not cover is part of its estimate (supported). */
-enum { PRICE_ESTIMATORS = 2 };
+/* The published estimators of waves that keep activations, and the older
+** heuristic (retained.md 2, 3): MoE and dense models, any tp. Without
+** gradients or with full recompute they are the heuristic. Not covered: pp. */
+int price_heuristic(const struct price_facts *f, struct estimate *out,
+                    struct err *e) MUST_CHECK;
+int price_retained_states(const struct price_facts *f, struct estimate *out,
+                          struct err *e) MUST_CHECK;
+int price_retained_rank(const struct price_facts *f, struct estimate *out,
+                        struct err *e) MUST_CHECK;
+
+/* Every estimator, in the order in which they are shown. All price any facts;
+** what one does not cover is part of its estimate (supported). The first are
+** those of training waves that recompute whole layers. */
+enum { PRICE_RECOMPUTING = 2, PRICE_ESTIMATORS = 5 };
 struct price_estimator {
     const char *name;
     int (*price)(const struct price_facts *f, struct estimate *out,
                  struct err *e);
 };
 extern const struct price_estimator price_estimators[PRICE_ESTIMATORS];
-bool price_is_estimator(const char *name);
+/* Does a run show estimator i beside a wave whose case names none? Those of
+** recomputing training waves always, the others beside other modes and
+** waves. */
+bool price_shows(int i, const struct price_facts *f);
+/* Those, and versions that were published earlier: retained-flat,
+** retained-split4, retained-split6, retained-parts, retained-parts64
+** (retained.md 3), which nothing shows unless a case names them. NULL: none
+** is called so. */
+const struct price_estimator *price_find(const char *name);
 
 /* The same with one thing changed, for what the report compares. */
 enum price_change {
@@ -152,6 +186,18 @@ int price_lower_bound(const struct price_facts *f, int64_t *raw,
 
 /* The largest of all ranks' attention and GDN rows, at least 1. */
 int64_t price_busiest_rows(const struct price_facts *f, int64_t group);
+/* Rows of the whole wave: as given, or the sum over groups of all ranks'
+** attention rows, each rounded up to a multiple of tp. Rank rows likewise
+** from the busiest rank of each group (retained.md 1). */
+int64_t price_packed_rows(const struct price_facts *f);
+int64_t price_rank_rows(const struct price_facts *f);
+/* Segments of the prefix trees of groups with gradients: as given, or one a
+** group. */
+int64_t price_segments(const struct price_facts *f);
+/* As given, or 5 for qwen3 (its SwiGLU is not fused), else 3. */
+int64_t price_swiglu_widths(const struct price_facts *f);
+bool price_sequence_parallel(const struct price_facts *f);
+bool price_has_grad(const struct price_facts *f);
 /* Rows whose experts' work every rank is charged: as given, or by default
 ** the even share where the EP group is the CP group (at most the busiest
 ** rows), else the busiest rows (pricing.md 0.1). */

@@ -133,6 +133,48 @@ static void put_wave(const struct price_facts *f, json_t *pending, json_t *o,
     set(o, "block", ints((int64_t[2]){f->q_block, f->k_block}, 2, ok), ok);
 }
 
+static json_t *modules_json(unsigned modules, bool *ok)
+{
+    json_t *a = json_array();
+    int i;
+
+    for (i = 0; mode_module_words[i] != NULL; i++)
+        if (modules >> i & 1)
+            append(a, json_string(mode_module_words[i]), ok);
+    return a;
+}
+
+/* What is as a reader takes it to be is left out. */
+static void put_kept(const struct price_facts *f, json_t *o, bool *ok)
+{
+    const struct {
+        const char *key;
+        int64_t value, absent;
+    } number[] = {
+        {"packed_rows", f->packed_rows, -1}, {"rank_rows", f->rank_rows, -1},
+        {"segments", f->segments, -1},
+        {"swiglu_widths", f->swiglu_widths, 0},
+        {"gdn_executed_rows", f->gdn_executed_rows, -1},
+    };
+    size_t i;
+
+    if (f->mode.recompute != RECOMPUTE_FULL)
+        set(o, "recompute",
+            json_string(mode_recompute_words[f->mode.recompute]), ok);
+    if (f->mode.modules != 0)
+        set(o, "recompute_modules", modules_json(f->mode.modules, ok), ok);
+    if (f->mode.wave != WAVE_TRAIN)
+        set(o, "wave", json_string(mode_wave_words[f->mode.wave]), ok);
+    if (f->mode.eager) set(o, "compiled", json_false(), ok);
+    if (f->sequence_parallel >= 0)
+        set(o, "sequence_parallel", json_boolean(f->sequence_parallel), ok);
+    for (i = 0; i < sizeof number / sizeof number[0]; i++)
+        if (number[i].value != number[i].absent)
+            set(o, number[i].key, json_integer(number[i].value), ok);
+    if (f->output_rows != NULL)
+        set(o, "output_rows", ints(f->output_rows, f->n_output, ok), ok);
+}
+
 int price_facts_to_json(const struct price_facts *f, json_t **out,
                         struct err *e)
 {
@@ -144,6 +186,7 @@ int price_facts_to_json(const struct price_facts *f, json_t **out,
     if (rc != ERR_OK) return rc;
     o = json_object();
     put_wave(f, pending, o, &ok);
+    put_kept(f, o, &ok);
     groups = json_array();
     for (i = 0; i < f->n_group; i++)
         append(groups, group_json(&f->group[i], f->cp, &ok), &ok);

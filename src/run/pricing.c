@@ -18,6 +18,8 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
     out->group[0].routed_rows = c->routed_rows;
     out->tp = c->tp;
     out->pp = c->pp;
+    out->mode = c->mode;
+    out->group[0].grad = !c->mode.no_grad;
     out->cold = cold;
     out->head_rows = rows >= 0 ? rows : w->plan->tokens;
     out->output_bytes = c->output_bytes;
@@ -95,30 +97,17 @@ static int64_t count_estimators(const struct run_work *w)
     return n;
 }
 
-/* The published estimators take every activation to be bf16, and a training
-** wave with full recompute. */
+/* Every activation is priced as bf16. */
 static bool is_bf16(const struct run_work *w)
 {
     return strcmp(w->c->dtype, "bf16") == 0;
 }
 
-static bool is_priced(const struct run_work *w)
-{
-    const struct mode *o = &w->c->mode;
-
-    return is_bf16(w) && o->recompute == RECOMPUTE_FULL && !o->no_grad &&
-           o->wave == WAVE_TRAIN;
-}
-
-static void refuse(const struct run_work *w, struct estimate *x)
+static void refuse_dtype(const struct run_work *w, struct estimate *x)
 {
     x->supported = x->priced = false;
-    if (!is_bf16(w))
-        snprintf(x->reason, sizeof x->reason, "dtype %s: priced in bf16 only",
-                 w->c->dtype);
-    else
-        snprintf(x->reason, sizeof x->reason, "prices training waves with "
-                 "full recompute only");
+    snprintf(x->reason, sizeof x->reason, "dtype %s: priced in bf16 only",
+             w->c->dtype);
 }
 
 /* The program's own estimators. */
@@ -128,9 +117,12 @@ static int price_own(struct run_work *w, struct run_wave *v,
     int i, rc = ERR_OK;
 
     for (i = 0; i < PRICE_ESTIMATORS && rc == ERR_OK; i++) {
-        rc = price_estimators[i].price(f, &v->estimate[i], e);
+        struct estimate *x = &v->estimate[v->n_estimate];
+        if (!price_shows(i, f) || (i >= PRICE_RECOMPUTING && !is_bf16(w)))
+            continue;
+        rc = price_estimators[i].price(f, x, e);
         if (rc == ERR_OK) v->n_estimate++;
-        if (rc == ERR_OK && !is_priced(w)) refuse(w, &v->estimate[i]);
+        if (rc == ERR_OK && !is_bf16(w)) refuse_dtype(w, x);
     }
     return rc;
 }
@@ -146,7 +138,7 @@ static int price_all(struct run_work *w, struct run_wave *v,
     if (rc == ERR_OK) rc = price_lua(v, w->s->estimators, f, e);
     for (i = 0; i < w->x->n_extra && rc == ERR_OK; i++)
         rc = price_lua(v, w->x->extra[i], f, e);
-    return rc == ERR_OK && is_priced(w) ? add_variants(v, f, e) : rc;
+    return rc == ERR_OK && is_bf16(w) ? add_variants(v, f, e) : rc;
 }
 
 static int price_wave(struct run_work *w, struct run_wave *v, struct err *e)

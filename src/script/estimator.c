@@ -41,7 +41,7 @@ static void check_name(const struct decl *d, const char *name, int list)
         strspn(name, good) != lua_rawlen(L, -1))
         decl_fail(d, "name", "may hold 1 to 63 letters, digits and ._+-");
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (price_is_estimator(name) || strcmp(name, taken[i]) == 0)
+        if (price_find(name) != NULL || strcmp(name, taken[i]) == 0)
             decl_fail(d, "name", "'%s' is taken by the program", name);
     for (lua_Unsigned i = 1; i <= lua_rawlen(L, list); i++) {
         lua_rawgeti(L, list, (lua_Integer)i);

@@ -137,12 +137,42 @@ static void set_parallel(lua_State *L, const struct price_facts *f)
     lua_setfield(L, -2, "parallel");
 }
 
+static void set_modules(lua_State *L, unsigned modules)
+{
+    lua_Integer n = 0;
+
+    lua_createtable(L, 0, 0);
+    for (int i = 0; mode_module_words[i] != NULL; i++) {
+        if ((modules >> i & 1) == 0) continue;
+        lua_pushstring(L, mode_module_words[i]);
+        lua_rawseti(L, -2, ++n);
+    }
+    lua_setfield(L, -2, "recompute_modules");
+}
+
+/* How the step runs, filled in where facts may leave it out. */
+static void set_mode(lua_State *L, const struct price_facts *f)
+{
+    set_text(L, "recompute", mode_recompute_words[f->mode.recompute]);
+    set_modules(L, f->mode.modules);
+    set_text(L, "wave", mode_wave_words[f->mode.wave]);
+    set_flag(L, "compiled", !f->mode.eager);
+    set_flag(L, "sequence_parallel", price_sequence_parallel(f));
+    set_int(L, "packed_rows", price_packed_rows(f));
+    set_int(L, "rank_rows", price_rank_rows(f));
+    set_int(L, "segments", price_segments(f));
+    set_int(L, "swiglu_widths", price_swiglu_widths(f));
+    set_optional(L, "gdn_executed_rows", f->gdn_executed_rows);
+    if (f->output_rows != NULL)
+        set_list(L, "output_rows", f->output_rows, f->n_output);
+}
+
 void facts_push(lua_State *L, const struct price_facts *f)
 {
     const int64_t block[2] = {f->q_block, f->k_block};
 
     luaL_checkstack(L, 10, "no room for facts");
-    lua_createtable(L, 0, 20);
+    lua_createtable(L, 0, 30);
     set_int(L, "format", 1);
     set_model(L, f->model);
     set_int(L, "layers", f->model->layers);
@@ -162,6 +192,7 @@ void facts_push(lua_State *L, const struct price_facts *f)
     set_flag(L, "softmax_offset", f->softmax_offset);
     set_flag(L, "cp_attention", f->cp_attention);
     set_list(L, "block", block, 2);
+    set_mode(L, f);
     lua_createtable(L, (int)f->n_group, 0);
     for (int64_t i = 0; i < f->n_group; i++) {
         push_group(L, &f->group[i], f->cp);

@@ -4,7 +4,7 @@
 $ peakproof run --misses 14.2 --out o --only real-40 pr-accuracy.lua >table; ls o/misses
 > pr-accuracy.real-40.wave0.json
 > pr-accuracy.real-40.wave1.json
-$ peakproof price o/misses/pr-accuracy.real-40.wave0.json >priced; sed -n '/"raw_bytes"/p' priced
+$ peakproof price o/misses/pr-accuracy.real-40.wave0.json >priced; sed -n '/"raw_bytes"/p' priced | head -2
 >       "raw_bytes": 25831390943,
 >       "raw_bytes": 25818107903,
 $ sed -n '/"facts"/,/^  },/p' o/misses/pr-accuracy.real-40.wave0.json | sed '1s/.*/{/; $s/.*/}/' | sed 's/^  //' >facts.json; peakproof price facts.json | cmp - priced
@@ -48,4 +48,4 @@ $ peakproof run --misses -1 pr-accuracy.lua
 |   batch = batch.lengths{3000, 1000},
 | }}}
 $ cp $TOP/lua/models/Qwen3.6-35B-A3B.json mine.json; peakproof run --misses 0 --out o own.lua >table; rm mine.json; peakproof price o/misses/own.a.wave0.json | grep -c raw_bytes
-> 2
+> 5

@@ -51,7 +51,7 @@ $ peakproof plan --sequences alone.csv --tree tau-airline-prefix-tree.csv --sele
 
 # Facts go into price.
 
-$ peakproof plan --lengths 20000,9000 --ep 2 --facts >f; peakproof price f | grep -E 'name|supported|reason'
+$ peakproof plan --lengths 20000,9000 --ep 2 --facts >f; peakproof price f | grep -E 'name|supported|reason' | head -6
 >       "name": "busiest-rank",
 >       "supported": true,
 >       "reason": null,
@@ -72,7 +72,7 @@ $ peakproof plan --lengths 9 --facts --warm --head-rows 3 --lora-rank 0 | grep -
 $ cp $TOP/lua/models/Qwen3.6-27B.json mine.json; peakproof plan --lengths 4096 --model mine.json --layers 8 --facts >f; grep -E '"model"|layers' f; peakproof price f | grep -c supported
 >   "model": "mine.json",
 >   "layers": 8,
-> 2
+> 5
 
 $ peakproof plan --lengths 4096 --model Qwen3.6-27B --layers 8 --facts >g; grep '"model"' g; peakproof plan --lengths 4096 --model Qwen3.6-27B.json --layers 8 --facts | cmp - g
 >   "model": "Qwen3.6-27B.json",

@@ -30,6 +30,8 @@ static struct price_facts facts = {
     .cp_attention = true, .head_rows = 96794, .output_bytes = 17,
     .hybridep_held_rows = -1, .packed_length = -1, .q_block = 128,
     .k_block = 64, .pending = pending, .group = &group, .n_group = 1,
+    .sequence_parallel = -1, .packed_rows = -1, .rank_rows = -1,
+    .segments = -1, .gdn_executed_rows = -1,
 };
 
 static int load_model(void **state)
@@ -92,6 +94,11 @@ static void test_facts(void **state)
         "assert(f.head_rows == 96794 and f.output_bytes == 17)\n"
         "assert(f.hybridep_held_rows == nil and f.packed_length == nil)\n"
         "assert(f.block[1] == 128 and f.block[2] == 64 and #f.block == 2)\n"
+        "assert(f.recompute == 'full' and #f.recompute_modules == 0)\n"
+        "assert(f.wave == 'train' and f.compiled and f.segments == 1)\n"
+        "assert(f.packed_rows == 96794 and f.rank_rows == 52480)\n"
+        "assert(f.sequence_parallel == false and f.swiglu_widths == 3)\n"
+        "assert(f.gdn_executed_rows == nil and f.output_rows == nil)\n"
         "assert(#f.adapter_pending == 5 and f.adapter_pending[5] == 5)\n"
         "assert(m.name == 'Qwen3.6-35B-A3B' and m.hidden == 2048)\n"
         "assert(m.experts == 256 and m.top_k == 8 and m.layers == 4)\n"
