@@ -15,13 +15,16 @@
 |     {"local": false, "q": 44314, "k": 16504, "q_len": 44352,
 |      "k_len": 16512}]]}]}
 
-$ peakproof price facts.json | grep -E '"(name|raw_bytes|admitted_bytes)"'
+$ peakproof price facts.json | grep -E '"(name|raw_bytes|admitted_bytes)"' | head -9
 >       "name": "busiest-rank",
 >       "raw_bytes": 25831390943,
 >       "admitted_bytes": 28414530037,
 >       "name": "per-rank",
 >       "raw_bytes": 25818107903,
 >       "admitted_bytes": 28399918693,
+>       "name": "heuristic",
+>       "raw_bytes": 5550555136,
+>       "admitted_bytes": 6105610649,
 
 $ peakproof price facts.json >a; peakproof price - <facts.json >b; cmp a b
 $ peakproof price --json facts.json >b; cmp a b
@@ -56,7 +59,7 @@ $ peakproof price
 
 # What is not covered gets a reason, and the busiest rank's bytes or none.
 
-$ sed 's/"softmax_offset": false/"softmax_offset": true/' facts.json | peakproof price - | grep -E '"(supported|reason|raw_bytes)"'
+$ sed 's/"softmax_offset": false/"softmax_offset": true/' facts.json | peakproof price - | grep -E '"(supported|reason|raw_bytes)"' | head -6
 >       "supported": true,
 >       "reason": null,
 >       "raw_bytes": 25831390943,
@@ -64,10 +67,66 @@ $ sed 's/"softmax_offset": false/"softmax_offset": true/' facts.json | peakproof
 >       "reason": "attention has a softmax offset",
 >       "raw_bytes": 25831390943,
 
-$ sed 's/"tp": 1/"tp": 2/' facts.json | peakproof price - | grep -E '"(supported|reason|raw_bytes)"'
+$ sed 's/"tp": 1/"tp": 2/' facts.json | peakproof price - | grep -E '"(supported|reason|raw_bytes)"' | head -6
 >       "supported": false,
 >       "reason": "TP2 PP1: only TP1 and PP1 are priced",
 >       "raw_bytes": null,
 >       "supported": false,
 >       "reason": "TP2 PP1: only TP1 and PP1 are priced",
 >       "raw_bytes": null,
+
+# Other recompute modes, dense models, tensor parallelism: a pair of 4,096
+# rows that shares a prefix, on four ranks.
+
++ tp4.json
+| {"format": 1, "model": "Qwen3.6-27B.json", "layers": 64,
+|  "parallel": {"cp": 1, "ep": 1, "tp": 4, "pp": 1}, "lora_rank": 1,
+|  "cold": false, "adapter_pending": false, "moe_stages": true,
+|  "routing_state": true, "head_rows": 0, "output_bytes": 83886080,
+|  "softmax_offset": false, "cp_attention": true, "block": [128, 64],
+|  "recompute": "selective", "recompute_modules": ["core_attn"],
+|  "segments": 3, "groups": [{"grad": true, "slot": "policy",
+|   "attention_rows": [6964], "gdn_rows": [6964]}]}
+
+$ peakproof price tp4.json | grep -E -A4 '"name": "(heuristic|retained)'
+>       "name": "heuristic",
+>       "supported": true,
+>       "reason": null,
+>       "raw_bytes": 1224867840,
+>       "admitted_bytes": 1347354624,
+> --
+>       "name": "retained-states",
+>       "supported": true,
+>       "reason": null,
+>       "raw_bytes": 37863161856,
+>       "admitted_bytes": 41649478041,
+> --
+>       "name": "retained-rank",
+>       "supported": true,
+>       "reason": null,
+>       "raw_bytes": 37863161856,
+>       "admitted_bytes": 41649478041,
+
+$ sed 's/"core_attn"/"core_attn", "mlp"/' tp4.json | peakproof price - | grep -A4 retained-states | grep admitted
+>       "admitted_bytes": 22870344499,
+
+$ sed 's/"core_attn"/"attn"/' tp4.json >b; peakproof price b
+! peakproof: b: recompute_modules[0]: no such module: 'attn' (core_attn, mlp or moe)
+= 3
+
+$ sed 's/"core_attn"/"moe"/' tp4.json >b; peakproof price b
+! peakproof: b: recompute_modules: moe, but Qwen3.6-27B has no experts
+= 3
+
+$ sed 's/"selective"/"some"/' tp4.json >b; peakproof price b
+! peakproof: b: recompute: no such recompute: 'some'
+= 3
+
+$ sed 's/"segments": 3/"swiglu_widths": 4/' tp4.json >b; peakproof price b
+! peakproof: b: swiglu_widths: must be 3 (fused), 5 or 7 (clamped)
+= 3
+
+$ sed 's/"pp": 1/"pp": 2/' tp4.json | peakproof price - | grep -A2 heuristic
+>       "name": "heuristic",
+>       "supported": false,
+>       "reason": "PP2: only PP1 is priced",
