@@ -1,16 +1,20 @@
 /*
 ** pickle.c - see pickle.h. A table gives every opcode its function and the
-** function's argument. They return false once the error is set.
+** function's argument; the few that make up nearly all of a snapshot are done
+** in the loop. All return false once the error is set.
 */
 #include "snapshot/pickle.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What reading may take: real snapshots need about 8 bytes for each byte. */
+#include "snapshot/window.h"
+
+/* What reading may take: real snapshots need less than a byte for a byte. */
 #define MEMORY_FACTOR 24
-#define MEMORY_LEAST ((size_t)1 << 20)
-#define MEMORY_MOST ((size_t)8 << 30)
+#define MEMORY_LEAST ((uint64_t)1 << 20)
+
+enum { WORD_LENGTHS = 32, WORDS_MOST = 64 };
 
 struct values {             /* a growing array; owned */
     struct pickle *at;
@@ -18,22 +22,24 @@ struct values {             /* a growing array; owned */
 };
 
 struct reader {
-    const unsigned char *data;
-    size_t len, at, opcode;     /* opcode: where the current one stands */
+    struct window w;
+    uint64_t opcode;            /* where the current one stands */
+    const struct pickle_hooks *hooks;
+    uint16_t words[WORD_LENGTHS][WORDS_MOST + 1];   /* by length, 0 ends */
     const char *origin;
     struct arena *arena;
     struct values stack, memo;
     size_t *mark;               /* stack heights; owned */
     size_t n_mark, cap_mark;
-    size_t taken, most;         /* memory */
+    uint64_t taken;             /* memory */
     bool stopped;
     struct err *e;
 };
 
 static bool bad(const struct reader *r, const char *why)
 {
-    (void)err_set(r->e, ERR_INPUT, "%s: byte %zu: %s", r->origin, r->opcode,
-                  why);
+    (void)err_set(r->e, ERR_INPUT, "%s: byte %llu: %s", r->origin,
+                  (unsigned long long)r->opcode, why);
     return false;
 }
 
@@ -46,7 +52,9 @@ static bool no_memory(const struct reader *r)
 /* Counts memory before it is taken. */
 static bool budget(struct reader *r, size_t n, size_t size)
 {
-    if (n > (r->most - r->taken) / size)
+    uint64_t most = MEMORY_LEAST + MEMORY_FACTOR * (r->w.gone + r->w.len);
+
+    if (n > (most - r->taken) / size)
         return bad(r, "the pickle needs too much memory for its size");
     r->taken += n * size;
     return true;
@@ -54,16 +62,13 @@ static bool budget(struct reader *r, size_t n, size_t size)
 
 /* ---- bytes -------------------------------------------------------------- */
 
-/* The next n bytes; NULL when there are fewer. */
+/* The next n bytes, until more are taken; NULL when there are fewer. */
 static const unsigned char *take(struct reader *r, uint64_t n)
 {
-    const unsigned char *p = r->data + r->at;
+    const char *why = NULL;
+    const unsigned char *p = window_take(&r->w, n, &why, r->e);
 
-    if (n > r->len - r->at) {
-        (void)bad(r, "the file ends too early");
-        return NULL;
-    }
-    r->at += (size_t)n;
+    if (p == NULL && why != NULL) (void)bad(r, why);
     return p;
 }
 
@@ -158,16 +163,44 @@ static size_t per_item(unsigned type)
 static bool grow(struct reader *r, struct pickle_items *to, size_t have,
                  size_t n)
 {
-    size_t cap = have + n > 2 * to->cap ? have + n : 2 * to->cap;
+    size_t cap = to->room > 0 ? (size_t)1 << (to->room - 1) : 0;
+    uint8_t room = to->room > 0 ? to->room : 1;
     struct pickle *p;
 
-    if (n <= to->cap - have) return true;
+    if (n <= cap - have) return true;
+    if (n > UINT32_MAX - have) return bad(r, "a list of over 2^32 values");
+    while ((size_t)1 << (room - 1) < have + n) room++;
+    cap = (size_t)1 << (room - 1);
     if (!budget(r, cap, sizeof *p)) return false;
     p = ARENA_TAKE(r->arena, (int64_t)cap, struct pickle);
     if (p == NULL) return no_memory(r);
-    if (have > 0) memcpy(p, to->at, have * sizeof *p);
-    to->at = p;
-    to->cap = cap;
+    if (have > 0) memcpy(p, to->u.at, have * sizeof *p);
+    to->u.at = p;
+    to->room = room;
+    return true;
+}
+
+/* Shows the hooks what fills a container; true when all is well, and *taken
+** when nothing is left to do. */
+static bool offer(struct reader *r, struct pickle_items *to, unsigned type,
+                  const struct pickle *v, size_t n, bool *taken)
+{
+    const struct pickle_hooks *h = r->hooks;
+    struct err why = {0};
+    int rc = ERR_OK;
+
+    *taken = false;
+    if (h == NULL) return true;
+    if (type == PICKLE_DICT && to->held != 0)
+        return bad(r, "a dict that is filled twice");
+    if (to->held == 0 && to->n > 0) return true;
+    if (type != PICKLE_DICT)
+        rc = h->list(h->ctx, type, v, n, to, &why);
+    else if (n > 2)         /* a single pair may be one of many to come */
+        rc = h->dict(h->ctx, v, n / 2, to, &why);
+    *taken = to->held != 0;
+    if (rc == ERR_INPUT) return bad(r, why.text);
+    if (rc != ERR_OK) return no_memory(r);
     return true;
 }
 
@@ -176,12 +209,17 @@ static bool move(struct reader *r, struct pickle_items *to, unsigned type,
                  size_t from)
 {
     size_t n = r->stack.n - from, per = per_item(type), have = to->n * per;
+    const struct pickle *v = r->stack.at + from;
+    bool taken;
 
     if (n % per != 0) return bad(r, "a key without a value");
     if (n == 0) return true;
-    if (!grow(r, to, have, n)) return false;
-    memcpy(to->at + have, r->stack.at + from, n * sizeof *to->at);
-    to->n += n / per;
+    if (!offer(r, to, type, v, n, &taken)) return false;
+    if (!taken) {
+        if (!grow(r, to, have, n)) return false;
+        memcpy(to->u.at + have, v, n * sizeof *v);
+        to->n += (uint32_t)(n / per);
+    }
     r->stack.n = from;
     return true;
 }
@@ -300,8 +338,21 @@ static bool new_float(struct reader *r, unsigned width)
     return push(r, (struct pickle){.type = PICKLE_FLOAT, .v.f = f});
 }
 
+/* The number of the word that s is; 0: none. */
+static uint16_t word_of(const struct reader *r, const unsigned char *s,
+                        uint64_t n)
+{
+    const uint16_t *w;
+
+    if (n >= WORD_LENGTHS) return 0;
+    for (w = r->words[n]; *w != 0; w++)
+        if (memcmp(r->hooks->word[*w - 1], s, (size_t)n) == 0) return *w;
+    return 0;
+}
+
 static bool new_string(struct reader *r, unsigned width)
 {
+    struct pickle v = {.type = PICKLE_STRING};
     const unsigned char *p;
     uint64_t n;
 
@@ -309,8 +360,20 @@ static bool new_string(struct reader *r, unsigned width)
     p = take(r, n);
     if (p == NULL) return false;
     if (n > UINT32_MAX) return bad(r, "a string over 4 GiB");
-    return push(r, (struct pickle){.type = PICKLE_STRING, .len = (uint32_t)n,
-                                   .v.s = (const char *)p});
+    v.len = (uint32_t)n;
+    v.word = word_of(r, p, n);
+    if (v.word != 0) {
+        v.v.s = r->hooks->word[v.word - 1];
+    } else {
+        char *copy;
+
+        if (!budget(r, (size_t)n + 1, 1)) return false;
+        copy = ARENA_TAKE(r->arena, (int64_t)n + 1, char);
+        if (copy == NULL) return no_memory(r);
+        memcpy(copy, p, (size_t)n);
+        v.v.s = copy;
+    }
+    return push(r, v);
 }
 
 /* ---- memo --------------------------------------------------------------- */
@@ -368,8 +431,10 @@ static bool frame(struct reader *r, unsigned width)
 {
     uint64_t n;
 
+    /* a frame's length says nothing that what is in it does not */
     if (!take_number(r, width, &n)) return false;
-    return n <= r->len - r->at || bad(r, "the file ends too early");
+    return r->w.in->fill != NULL || n <= r->w.len - r->w.at
+        || bad(r, "the file ends too early");
 }
 
 static bool stop(struct reader *r, unsigned arg)
@@ -416,11 +481,32 @@ static const struct {
 
 /* ---- reading ------------------------------------------------------------ */
 
+/* Most of a snapshot's bytes name frames that were named before. */
+static bool get_run(struct reader *r)
+{
+    struct window *w = &r->w;
+
+    while (w->len - w->at >= 5 && w->data[w->at] == 'j') {
+        const unsigned char *p = w->data + w->at + 1;
+        uint32_t i = p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16
+                   | (uint32_t)p[3] << 24;
+
+        if (i >= r->memo.n) break;
+        if (r->stack.n == r->stack.cap) {
+            if (!push(r, r->memo.at[i])) return false;
+        } else {
+            r->stack.at[r->stack.n++] = r->memo.at[i];
+        }
+        w->at += 5;
+    }
+    return true;
+}
+
 static bool step(struct reader *r)
 {
     const unsigned char *code;
 
-    r->opcode = r->at;
+    r->opcode = r->w.gone + r->w.at;
     code = take(r, 1);
     if (code == NULL) return false;
     if (op[*code].run == NULL)
@@ -428,58 +514,80 @@ static bool step(struct reader *r)
     return op[*code].run(r, op[*code].arg);
 }
 
-static bool read_all(struct reader *r, struct pickle *out)
+static bool check_start(struct reader *r)
 {
-    if (r->len < 2 || r->data[0] != 0x80)
-        return bad(r, "not a pickle of protocol 2 to 5");
-    while (!r->stopped)
-        if (!step(r)) return false;
+    const unsigned char *p = NULL;
+    struct err why = {0};
+    int rc = window_peek(&r->w, 2, &p, &why);
+
+    if (rc != ERR_OK) {
+        *r->e = why;
+        return false;
+    }
+    if (p != NULL && p[0] == 0x1f && p[1] == 0x8b)
+        return bad(r, "compressed by gzip (zcat FILE | peakproof replay -)");
+    return (p != NULL && p[0] == 0x80)
+        || bad(r, "not a pickle of protocol 2 to 5");
+}
+
+/* Nothing may follow; a stream is read on to its end to know. */
+static bool check_end(struct reader *r, struct pickle *out)
+{
+    const unsigned char *more = NULL;
+
     if (r->n_mark > 0 || r->stack.n != 1)
         return bad(r, "the pickle ends with more or less than one value");
-    if (r->at != r->len) return bad(r, "bytes follow the end of the pickle");
+    if (window_peek(&r->w, 1, &more, r->e) != ERR_OK) return false;
+    if (more != NULL) return bad(r, "bytes follow the end of the pickle");
     *out = r->stack.at[0];
     return true;
 }
 
-int pickle_read(const char *data, size_t len, const char *origin,
-                struct arena *a, struct pickle *out, struct err *e)
+static bool read_all(struct reader *r, struct pickle *out)
+{
+    if (!check_start(r)) return false;
+    while (!r->stopped) {
+        if (!step(r) || !get_run(r)) return false;
+    }
+    return check_end(r, out);
+}
+
+static void sort_words(struct reader *r)
+{
+    size_t n;
+
+    for (uint16_t i = 0; r->hooks->word[i] != NULL; i++) {
+        uint16_t *w = r->words[strlen(r->hooks->word[i])];
+
+        for (n = 0; w[n] != 0; n++) {}
+        w[n] = (uint16_t)(i + 1);
+    }
+}
+
+int pickle_stream(const struct pickle_input *in, const char *origin,
+                  const struct pickle_hooks *hooks, struct arena *a,
+                  struct pickle *out, uint64_t *read, struct err *e)
 {
     struct err own;
-    struct reader r = {.data = (const unsigned char *)data, .len = len,
+    struct reader r = {.w = WINDOW_INIT(in), .hooks = hooks,
                        .origin = origin, .arena = a,
                        .e = e != NULL ? e : &own};
     bool ok;
 
-    r.most = len > MEMORY_MOST / MEMORY_FACTOR ? MEMORY_MOST
-           : MEMORY_LEAST + MEMORY_FACTOR * len;
+    if (hooks != NULL) sort_words(&r);
     ok = read_all(&r, out);
+    if (read != NULL) *read = r.w.gone + r.w.at;
+    free(r.w.own);
     free(r.stack.at);
     free(r.memo.at);
     free(r.mark);
     return ok ? ERR_OK : (int)r.e->code;
 }
 
-bool pickle_is(const struct pickle *s, const char *text)
+int pickle_read(const char *data, size_t len, const char *origin,
+                struct arena *a, struct pickle *out, struct err *e)
 {
-    return s->type == PICKLE_STRING && s->len == strlen(text)
-        && memcmp(s->v.s, text, s->len) == 0;
-}
+    struct pickle_input in = {.data = data, .len = len};
 
-const struct pickle *pickle_get(const struct pickle *d, const char *key)
-{
-    const struct pickle_items *items = d->v.items;
-
-    if (d->type != PICKLE_DICT || items->n > PICKLE_KEYS) return NULL;
-    for (size_t i = items->n; i-- > 0;)
-        if (pickle_is(&items->at[2 * i], key)) return &items->at[2 * i + 1];
-    return NULL;
-}
-
-const char *pickle_type_name(const struct pickle *p)
-{
-    static const char *const name[] = {
-        "None", "a bool", "an integer", "a float", "a string", "a list",
-        "a tuple", "a dict", "an integer beyond 64 bits"
-    };
-    return name[p->type];
+    return pickle_stream(&in, origin, NULL, a, out, NULL, e);
 }

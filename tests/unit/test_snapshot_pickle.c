@@ -127,7 +127,7 @@ static void is_list(struct pickle v, enum pickle_type type, size_t n)
 {
     assert_int_equal(v.type, type);
     assert_int_equal(v.v.items->n, n);
-    for (size_t i = 0; i < n; i++) is_uint(v.v.items->at[i], i + 1);
+    for (size_t i = 0; i < n; i++) is_uint(v.v.items->u.at[i], i + 1);
 }
 
 static void test_containers(void **state)
@@ -148,7 +148,7 @@ static void test_containers(void **state)
     v = VALUE("\x80\x02}(K\x01K\x02K\x03K\x04u.");
     assert_int_equal(v.type, PICKLE_DICT);
     assert_int_equal(v.v.items->n, 2);
-    is_uint(v.v.items->at[3], 4);
+    is_uint(v.v.items->u.at[3], 4);
     v = VALUE("\x80\x02}K\x01K\x02s.");
     assert_int_equal(v.v.items->n, 1);
     v = VALUE("\x80\x02(K\x01K\x02" "d.");
@@ -198,16 +198,16 @@ static void test_memo(void **state)
     is_list(VALUE("\x80\x02](K\x01q\0K\x02q\x01" "e."), PICKLE_LIST, 2);
     v = VALUE("\x80\x02]q\x01(K\x05q\x02h\x02j\x02\0\0\0e.");
     assert_int_equal(v.v.items->n, 3);
-    is_uint(v.v.items->at[2], 5);
+    is_uint(v.v.items->u.at[2], 5);
     v = VALUE("\x80\x04](K\x05\x94h\0e.");
-    is_uint(v.v.items->at[1], 5);
+    is_uint(v.v.items->u.at[1], 5);
     v = VALUE("\x80\x02K\x05r\0\0\0\0.");
     is_uint(v, 5);
     v = VALUE("\x80\x02](K\x05q\0K\x06q\0h\0e.");   /* the later one */
-    is_uint(v.v.items->at[2], 6);
+    is_uint(v.v.items->u.at[2], 6);
     /* one list in two places is one list */
     v = VALUE("\x80\x04]]\x94" "ah\0a.");
-    assert_ptr_equal(v.v.items->at[0].v.items, v.v.items->at[1].v.items);
+    assert_ptr_equal(v.v.items->u.at[0].v.items, v.v.items->u.at[1].v.items);
     REFUSED("\x80\x02h\0.", "no such memo entry");
     REFUSED("\x80\x02K\x05r\xff\xff\xff\xff.", "out of order");
     REFUSED("\x80\x02K\x05q\x02.", "out of order");
@@ -219,9 +219,9 @@ static void test_cycles(void **state)
     struct pickle v = VALUE("\x80\x04]\x94h\0a.");
 
     (void)state;
-    assert_ptr_equal(v.v.items->at[0].v.items, v.v.items);
+    assert_ptr_equal(v.v.items->u.at[0].v.items, v.v.items);
     v = VALUE("\x80\x04}\x94K\x01h\0s.");
-    assert_ptr_equal(v.v.items->at[1].v.items, v.v.items);
+    assert_ptr_equal(v.v.items->u.at[1].v.items, v.v.items);
 }
 
 /* ---- refusals ----------------------------------------------------------- */
