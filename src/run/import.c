@@ -2,15 +2,14 @@
 #include "run/import.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/version.h"
 #include "snapshot/replay.h"
 
 #define DEVICE "import"
-#define SNAPSHOT_LIMIT ((size_t)4 << 30)
 #define MOST_BYTES (INT64_MAX / 8)
 
 int import_new(const struct record_found *found, const char *from,
@@ -162,7 +161,6 @@ static int replay_one(const struct snapshot *s, const char *path,
 int import_snapshot(struct import *m, const char *path, int64_t wave,
                     int64_t rank, struct err *e)
 {
-    struct buf b = BUF_INIT;
     struct snapshot s = {0};
     struct replay r;
     int rc;
@@ -174,9 +172,7 @@ int import_snapshot(struct import *m, const char *path, int64_t wave,
     if (wave >= m->found->waves)
         return err_set(e, ERR_USAGE, "import: --wave %" PRId64 ": the case "
                        "has %" PRId64 " waves", wave, m->found->waves);
-    rc = file_read(path, SNAPSHOT_LIMIT, &b, e);
-    if (rc == ERR_OK) rc = snapshot_read(buf_text(&b), b.len, path, &s, e);
-    buf_free(&b);
+    rc = snapshot_load(path, &s, e);
     if (rc != ERR_OK) return rc;
     rc = replay_one(&s, path, &r, e);
     snapshot_free(&s);

@@ -115,32 +115,42 @@ static int set_divisions(struct mem_config *c, const char *value,
 
 /* ---- one setting -------------------------------------------------------- */
 
-/* Settings that only matter when they are not at this value. */
+/* Settings that ours follows only at this value. */
 static const struct { const char *key, *off; } unsupported[] = {
     {"expandable_segments", "False"},
-    {"per_process_memory_fraction", "1.0"},
     {"backend", "native"},
 };
 
-/* Settings that move no block; the threshold does only beside a fraction, and
-** what it gave back stands in the trace. */
-static const char *const harmless[] = {
-    "garbage_collection_threshold",
-    "release_lock_on_cudamalloc", "pinned_use_cuda_host_register",
-    "pinned_num_register_threads", "pinned_use_background_threads",
-    "pinned_reserve_segment_size_mb", "graph_capture_record_stream_reuse",
+/* Settings that move no block of a replay: what the threshold and the
+** fraction gave back or refused stands in the trace. */
+static const char *const idle[] = {
+    "garbage_collection_threshold", "per_process_memory_fraction",
+    "throw_on_cudamalloc_oom", "release_lock_on_cudamalloc",
+    "pinned_use_cuda_host_register", "pinned_num_register_threads",
+    "pinned_use_background_threads", "pinned_reserve_segment_size_mb",
+    "graph_capture_record_stream_reuse",
 };
 
-static int set_other(const char *key, const char *value, struct err *e)
+static int set_other(const char *key, const char *value,
+                     enum setting_effect *effect, struct err *e)
 {
-    for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
-        if (strcmp(key, harmless[i]) == 0) return ERR_OK;
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++) {
+        if (strcmp(key, idle[i]) != 0) continue;
+        if (effect != NULL) *effect = SETTING_IDLE;
+        return ERR_OK;
+    }
+    if (effect != NULL) *effect = SETTING_UNKNOWN;
     for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
         if (strcmp(key, unsupported[i].key) != 0) continue;
-        if (strcmp(value, unsupported[i].off) == 0) return ERR_OK;
+        if (strcmp(value, unsupported[i].off) == 0) {
+            if (effect != NULL) *effect = SETTING_IDLE;
+            return ERR_OK;
+        }
+        if (effect != NULL) return ERR_OK;
         return err_set(e, ERR_USAGE, "%s:%.60s: only %s can be replayed", key,
                        value, unsupported[i].off);
     }
+    if (effect != NULL) return ERR_OK;
     return err_set(e, ERR_USAGE, "%.60s: not a setting of the allocator "
                    "(max_split_size_mb, max_non_split_rounding_mb, "
                    "large_segment_size_mb, roundup_power2_divisions, limit)",
@@ -148,10 +158,11 @@ static int set_other(const char *key, const char *value, struct err *e)
 }
 
 int mem_config_set(struct mem_config *c, const char *key, const char *value,
-                   struct err *e)
+                   enum setting_effect *effect, struct err *e)
 {
     int64_t v;
 
+    if (effect != NULL) *effect = SETTING_USED;
     if (strcmp(key, "max_split_size_mb") == 0)
         return set_mib(&c->max_split_bytes, key, value, 20, e);
     if (strcmp(key, "max_non_split_rounding_mb") == 0)
@@ -160,7 +171,8 @@ int mem_config_set(struct mem_config *c, const char *key, const char *value,
         return set_mib(&c->large_segment_bytes, key, value, 10, e);
     if (strcmp(key, "roundup_power2_divisions") == 0)
         return set_divisions(c, value, e);
-    if (strcmp(key, "limit") != 0) return set_other(key, value, e);
+    if (strcmp(key, "limit") != 0)
+        return set_other(key, value, effect, e);
     if (!num_parse_bytes(value, &v))
         return bad_value(e, key, value, "a number of bytes (80G, 80Gi)");
     c->limit_bytes = (uint64_t)v;
@@ -179,8 +191,10 @@ static const char *item_end(const char *s)
     return s;
 }
 
-int mem_config_parse(struct mem_config *c, const char *text, struct err *e)
+int mem_config_parse(struct mem_config *c, const char *text,
+                     setting_seen *seen, void *ctx, struct err *e)
 {
+    enum setting_effect effect = SETTING_USED;
     int rc = ERR_OK;
 
     while (*text != '\0' && rc == ERR_OK) {
@@ -198,7 +212,9 @@ int mem_config_parse(struct mem_config *c, const char *text, struct err *e)
         if (colon == NULL)
             return err_set(e, ERR_USAGE, "%.60s: not key:value", item);
         *colon = '\0';
-        rc = mem_config_set(c, item, colon + 1, e);
+        rc = mem_config_set(c, item, colon + 1, seen != NULL ? &effect : NULL,
+                            e);
+        if (rc == ERR_OK && seen != NULL) seen(ctx, item, colon + 1, effect);
     }
     return rc;
 }

@@ -1,32 +1,18 @@
-/*
-** snapshot.c - from a pickle's values to checked arrays, see snapshot.h.
-**
-** A hostile file can name one list many times, so that what it spells out is
-** far longer than the file. Every element costs the file's writer at least a
-** byte when it is honest; more elements than bytes are refused.
-*/
+/* snapshot.c - what events.c leaves of a pickle, checked; see snapshot.h and
+** reading.h. */
 #include "snapshot/snapshot.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "snapshot/pickle.h"
+#include "snapshot/reading.h"
 
-enum { STREAMS_MOST = 1024, DEVICES_MOST = 1024 };
+enum { DEVICES_MOST = 1024, NOTES_MOST = 1 << 20, NESTED_MOST = 4096 };
 
-/* A place in the file, for messages, and what may still be read. */
-struct place {
-    const char *origin;
-    int64_t device;
-    const char *kind;       /* "event"; NULL: the file itself */
-    int64_t index;
-    size_t left;            /* elements */
-    struct err *e;
-};
-
-static int bad(const struct place *p, const char *key, const char *why)
+static int bad(const struct reading *p, const char *key, const char *why)
 {
     if (p->kind == NULL)
         return err_set(p->e, ERR_INPUT, "%s: %s: %s", p->origin, key, why);
@@ -35,67 +21,63 @@ static int bad(const struct place *p, const char *key, const char *why)
                    why);
 }
 
-static int bad_type(const struct place *p, const char *key,
+static int bad_type(const struct reading *p, const char *key,
                     const struct pickle *v, const char *want)
 {
     char why[96];
 
-    snprintf(why, sizeof why, "must be %s, is %s", want,
-             v == NULL ? "missing" : pickle_type_name(v));
+    reading_type(v, want, why, sizeof why);
     return bad(p, key, why);
 }
 
 /* ---- members ------------------------------------------------------------ */
 
-static int get_uint(const struct place *p, const struct pickle *d,
+static int get_uint(const struct reading *p, const struct pickle *d,
                     const char *key, uint64_t *out)
 {
-    const struct pickle *v = pickle_get(d, key);
+    char why[96];
 
-    if (v == NULL || v->type != PICKLE_INT || v->negative)
-        return bad_type(p, key, v, "an integer from 0");
-    *out = v->v.u;
-    return ERR_OK;
+    return reading_uint(pickle_get(d, key), out, why, sizeof why)
+         ? ERR_OK : bad(p, key, why);
 }
 
-/* Bytes and addresses stay far from where sums wrap. */
-static int get_bytes(const struct place *p, const struct pickle *d,
+static int get_bytes(const struct reading *p, const struct pickle *d,
                      const char *key, uint64_t *out)
 {
-    int rc = get_uint(p, d, key, out);
+    char why[96];
 
-    if (rc == ERR_OK && *out > UINT64_C(1) << 50)
-        return bad(p, key, "is over 1 PiB");
-    return rc;
+    return reading_bytes(pickle_get(d, key), out, why, sizeof why)
+         ? ERR_OK : bad(p, key, why);
 }
 
-static int get_address(const struct place *p, const struct pickle *d,
+static int get_address(const struct reading *p, const struct pickle *d,
                        const char *key, uint64_t *out)
 {
-    int rc = get_uint(p, d, key, out);
+    char why[96];
 
-    if (rc != ERR_OK) return rc;
-    if (*out == 0 || *out % 512 != 0 || *out > UINT64_C(1) << 62)
-        return bad(p, key, "is no block's address");
+    return reading_address(pickle_get(d, key), out, why, sizeof why)
+         ? ERR_OK : bad(p, key, why);
+}
+
+/* Counts n elements against what the file may hold. */
+static int count(struct reading *p, const char *key, uint64_t n)
+{
+    if (n > p->left)
+        return bad(p, key, "the file names more elements than it has bytes");
+    p->left -= n;
     return ERR_OK;
 }
 
-/* A list's items, counted against what the file may hold. */
-static int get_list(struct place *p, const struct pickle *v, const char *key,
-                    const struct pickle_items **out)
+/* A list's items. */
+static int get_list(struct reading *p, const struct pickle *v,
+                    const char *key, const struct pickle_items **out)
 {
     if (v == NULL || v->type != PICKLE_LIST)
         return bad_type(p, key, v, "a list");
-    if (v->v.items->n > p->left)
-        return bad(p, key, "the file names more elements than it has bytes");
-    p->left -= v->v.items->n;
+    if (v->v.items->held != HELD_NOTHING)
+        return bad(p, key, "holds what does not belong there");
     *out = v->v.items;
-    return ERR_OK;
-}
-
-static void *new_array(int64_t n, size_t size)
-{
-    return calloc(n > 0 ? (size_t)n : 1, size);
+    return count(p, key, v->v.items->n);
 }
 
 /* An array of n items with room for one more: its size is the power of two
@@ -106,116 +88,69 @@ static void *room_for_one(void *array, int64_t n, size_t size)
     return realloc(array, (n > 0 ? 2 * (size_t)n : 1) * size);
 }
 
-/* ---- streams ------------------------------------------------------------ */
+/* ---- traces ------------------------------------------------------------- */
 
-static int get_stream(const struct place *p, const struct pickle *d,
-                      struct snapshot_device *to, uint32_t *out)
+/* A bad event is told when it is known to which device it belongs. */
+static int check_trace(struct reading *p, int64_t first, int64_t n)
 {
-    uint64_t handle = 0;
-    int64_t i;
-    int rc = get_uint(p, d, "stream", &handle);
-
-    if (rc != ERR_OK) return rc;
-    for (i = 0; i < to->n_stream && to->stream[i] != handle; i++) {}
-    if (i == STREAMS_MOST) return bad(p, "stream", "more than 1024 streams");
-    if (i == to->n_stream) {
-        uint64_t *s = realloc(to->stream, (size_t)(i + 1) * sizeof *s);
-
-        if (s == NULL) return err_nomem(p->e);
-        to->stream = s;
-        s[to->n_stream++] = handle;
-    }
-    *out = (uint32_t)i;
-    return ERR_OK;
+    if (p->bad_event < first || p->bad_event >= first + n) return ERR_OK;
+    return err_set(p->e, ERR_INPUT, "%s: device %" PRId64 ", event %" PRId64
+                   ": %s", p->origin, p->device, p->bad_event - first,
+                   p->bad_why);
 }
 
-/* ---- trace -------------------------------------------------------------- */
-
-static const struct { const char *name; enum snapshot_action action; }
-actions[] = {
-    {"alloc", SNAPSHOT_ALLOC},
-    {"free_requested", SNAPSHOT_FREE_REQUESTED},
-    {"free_completed", SNAPSHOT_FREE_COMPLETED},
-    {"segment_alloc", SNAPSHOT_SEGMENT_ALLOC},
-    {"segment_free", SNAPSHOT_SEGMENT_FREE},
-    {"oom", SNAPSHOT_OOM},
-    {"snapshot", SNAPSHOT_OTHER},
-    {"annotate", SNAPSHOT_OTHER},
-    {"user_defined", SNAPSHOT_OTHER},
-};
-
-static int get_action(const struct place *p, const struct pickle *d,
-                      uint8_t *out)
-{
-    const struct pickle *v = pickle_get(d, "action");
-
-    if (v == NULL || v->type != PICKLE_STRING)
-        return bad_type(p, "action", v, "a string");
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++) {
-        if (!pickle_is(v, actions[i].name)) continue;
-        *out = (uint8_t)actions[i].action;
-        return ERR_OK;
-    }
-    if (pickle_is(v, "segment_map") || pickle_is(v, "segment_unmap"))
-        return bad(p, "action", "expandable segments cannot be replayed");
-    return bad(p, "action", "is none that is known");
-}
-
-static int check_private(const struct place *p, const struct pickle *d,
-                         const char *key)
-{
-    const struct pickle *id = pickle_get(d, key);
-
-    if (id == NULL) return ERR_OK;
-    if (id->type != PICKLE_TUPLE || id->v.items->n != 2)
-        return bad_type(p, key, id, "a pair");
-    for (int i = 0; i < 2; i++) {
-        const struct pickle *v = &id->v.items->at[i];
-
-        if (v->type != PICKLE_INT || v->v.u != 0)
-            return bad(p, key, "private pools (graphs) cannot be replayed");
-    }
-    return ERR_OK;
-}
-
-static int read_event(const struct place *p, const struct pickle *d,
-                      struct snapshot_device *to, struct snapshot_event *out)
-{
-    int rc = get_action(p, d, &out->action);
-
-    if (rc != ERR_OK) return rc;
-    if (out->action == SNAPSHOT_OOM || out->action == SNAPSHOT_OTHER)
-        return ERR_OK;
-    rc = get_address(p, d, "addr", &out->addr);
-    if (rc == ERR_OK) rc = get_bytes(p, d, "size", &out->bytes);
-    if (rc == ERR_OK && out->bytes == 0) rc = bad(p, "size", "is 0");
-    if (rc == ERR_OK) rc = get_stream(p, d, to, &out->stream);
-    if (rc == ERR_OK) rc = check_private(p, d, "pool_id");
-    return rc;
-}
-
-static int read_trace(struct place *p, const struct pickle *trace,
+static int read_trace(struct reading *p, const struct pickle *trace,
                       struct snapshot_device *to)
 {
-    const struct pickle_items *items = NULL;
-    int rc = get_list(p, trace, "device_traces", &items);
+    const struct trace_range *t;
+    int rc;
 
-    if (rc != ERR_OK) return rc;
-    to->event = new_array((int64_t)items->n, sizeof *to->event);
-    if (to->event == NULL) return err_nomem(p->e);
-    p->kind = "event";
-    for (size_t i = 0; i < items->n && rc == ERR_OK; i++) {
-        p->index = (int64_t)i;
-        rc = read_event(p, &items->at[i], to, &to->event[i]);
-        to->n_event++;
+    if (trace->type != PICKLE_LIST)
+        return bad_type(p, "device_traces", trace, "a list");
+    if (trace->v.items->held == HELD_NOTHING && trace->v.items->n == 0)
+        return ERR_OK;
+    if (trace->v.items->held != HELD_EVENTS) {
+        p->kind = "event";
+        p->index = 0;
+        return bad(p, "action", "must be a string, is missing");
     }
-    p->kind = NULL;
+    t = &p->trace[trace->v.items->u.made];
+    rc = count(p, "device_traces", (uint64_t)t->n);
+    if (rc != ERR_OK) return rc;
+    to->event = p->s->event + t->first;
+    to->n_event = t->n;
+    return check_trace(p, t->first, t->n);
+}
+
+static int new_devices(struct reading *p, int64_t n)
+{
+    struct snapshot *s = p->s;
+
+    if (n > DEVICES_MOST)
+        return bad(p, "device_traces", "more than 1024 devices");
+    s->device = calloc((size_t)n + 1, sizeof *s->device);
+    if (s->device == NULL) return err_nomem(p->e);
+    s->n_device = n;
+    return ERR_OK;
+}
+
+static int read_traces(struct reading *p, const struct pickle *top)
+{
+    const struct pickle_items *items = NULL;
+    int rc = get_list(p, pickle_get(top, "device_traces"), "device_traces",
+                      &items);
+
+    if (rc == ERR_OK) rc = new_devices(p, items->n);
+    for (int64_t d = 0; rc == ERR_OK && d < p->s->n_device; d++) {
+        p->device = d;
+        rc = read_trace(p, &items->u.at[d], &p->s->device[d]);
+    }
     return rc;
 }
 
 /* ---- segments ----------------------------------------------------------- */
 
-static int get_state(const struct place *p, const struct pickle *d,
+static int get_state(const struct reading *p, const struct pickle *d,
                      bool *in_use, bool *pending)
 {
     const struct pickle *v = pickle_get(d, "state");
@@ -230,9 +165,46 @@ static int get_state(const struct place *p, const struct pickle *d,
     return ERR_OK;
 }
 
+static uint32_t stack_of(const struct pickle *frames)
+{
+    return frames != NULL && pickle_held(frames) == HELD_STACK
+         ? (uint32_t)frames->v.items->u.made : 0;
+}
+
+/* PyTorch up to 2.0: a block's last user is the first of its history. */
+static const struct pickle *last_user(const struct pickle *d)
+{
+    const struct pickle *v = pickle_get(d, "history");
+
+    if (v == NULL || v->type != PICKLE_LIST || v->v.items->n == 0
+        || v->v.items->held != HELD_NOTHING)
+        return NULL;
+    return &v->v.items->u.at[0];
+}
+
+/* What was asked for in a block in use, and where. */
+static int read_user(const struct reading *p, const struct pickle *d,
+                     struct snapshot_block *b)
+{
+    const struct pickle *user = last_user(d);
+    int rc = ERR_OK;
+
+    b->requested = b->size;
+    b->stack = stack_of(pickle_get(d, "frames"));
+    if (pickle_get(d, "requested_size") != NULL)
+        rc = get_bytes(p, d, "requested_size", &b->requested);
+    else if (user != NULL && pickle_get(user, "real_size") != NULL)
+        rc = get_bytes(p, user, "real_size", &b->requested);
+    if (user != NULL && b->stack == 0)
+        b->stack = stack_of(pickle_get(user, "frames"));
+    if (rc == ERR_OK && (b->requested > b->size || b->requested == 0))
+        rc = bad(p, "requested_size", "is not that of a block in use");
+    return rc;
+}
+
 /* Reads a block that must start at *at, and moves *at to its end. The address
 ** of its own that newer files give must agree. */
-static int read_block(const struct place *p, const struct pickle *d,
+static int read_block(const struct reading *p, const struct pickle *d,
                       struct snapshot_device *to, uint64_t *at, uint64_t end)
 {
     struct snapshot_block b = {.addr = *at}, *room;
@@ -248,11 +220,7 @@ static int read_block(const struct place *p, const struct pickle *d,
         return bad(p, "blocks", "do not tile the segment");
     *at += b.size;
     if (!in_use) return ERR_OK;
-    b.requested = b.size;
-    if (pickle_get(d, "requested_size") != NULL)
-        rc = get_bytes(p, d, "requested_size", &b.requested);
-    if (rc == ERR_OK && (b.requested > b.size || b.requested == 0))
-        rc = bad(p, "requested_size", "is not that of a block in use");
+    rc = read_user(p, d, &b);
     if (rc != ERR_OK) return rc;
     room = room_for_one(to->block, to->n_block, sizeof *room);
     if (room == NULL) return err_nomem(p->e);
@@ -261,7 +229,7 @@ static int read_block(const struct place *p, const struct pickle *d,
     return ERR_OK;
 }
 
-static int read_blocks(struct place *p, const struct pickle *d,
+static int read_blocks(struct reading *p, const struct pickle *d,
                        struct snapshot_device *to, struct snapshot_segment *s)
 {
     const struct pickle_items *items = NULL;
@@ -271,31 +239,39 @@ static int read_blocks(struct place *p, const struct pickle *d,
     if (rc != ERR_OK) return rc;
     s->block = to->n_block;
     for (size_t i = 0; i < items->n && rc == ERR_OK; i++)
-        rc = read_block(p, &items->at[i], to, &at, end);
+        rc = read_block(p, &items->u.at[i], to, &at, end);
     if (rc == ERR_OK && at != end)
         rc = bad(p, "blocks", "do not tile the segment");
     s->n_block = to->n_block - s->block;
     return rc;
 }
 
-static int read_segment(struct place *p, const struct pickle *d,
+static int get_lane(struct reading *p, const struct pickle *d, uint16_t *out)
+{
+    const char *why = NULL;
+    uint64_t stream = 0;
+    int rc = get_uint(p, d, "stream", &stream);
+
+    if (rc != ERR_OK
+        || reading_lane(p, stream, pickle_get(d, "segment_pool_id"), out,
+                        &why))
+        return rc;
+    return why != NULL ? bad(p, "segment_pool_id", why) : err_nomem(p->e);
+}
+
+static int read_segment(struct reading *p, const struct pickle *d,
                         struct snapshot_device *to)
 {
-    const struct pickle *expandable = pickle_get(d, "is_expandable");
     const struct pickle *type = pickle_get(d, "segment_type");
     struct snapshot_segment s = {0}, *room;
     int rc = get_address(p, d, "address", &s.addr);
 
     if (rc == ERR_OK) rc = get_bytes(p, d, "total_size", &s.size);
-    if (rc == ERR_OK) rc = get_stream(p, d, to, &s.stream);
-    if (rc == ERR_OK) rc = check_private(p, d, "segment_pool_id");
+    if (rc == ERR_OK) rc = get_lane(p, d, &s.lane);
     if (rc != ERR_OK) return rc;
     if (s.size == 0 || s.size % 512 != 0)
         return bad(p, "total_size", "is no segment's");
-    if (expandable != NULL && expandable->type == PICKLE_BOOL
-        && expandable->v.b)
-        return bad(p, "is_expandable", "expandable segments cannot be "
-                   "replayed");
+    s.expandable = reading_true(d, "is_expandable");
     s.small = type != NULL ? pickle_is(type, "small") : s.size == 2 << 20;
     rc = read_blocks(p, d, to, &s);
     if (rc != ERR_OK) return rc;
@@ -315,7 +291,7 @@ static int by_address(const void *a, const void *b)
 
 /* Orders segments by address. Block lists stay as they are: each segment
 ** knows where its own begin. */
-static int sort_segments(const struct place *p, struct snapshot_device *d)
+static int sort_segments(const struct reading *p, struct snapshot_device *d)
 {
     if (d->n_segment == 0) return ERR_OK;
     qsort(d->segment, (size_t)d->n_segment, sizeof *d->segment, by_address);
@@ -326,7 +302,7 @@ static int sort_segments(const struct place *p, struct snapshot_device *d)
     return ERR_OK;
 }
 
-static int device_of(const struct place *p, const struct pickle *d,
+static int device_of(const struct reading *p, const struct pickle *d,
                      int64_t n, int64_t *out)
 {
     uint64_t device = 0;
@@ -338,19 +314,19 @@ static int device_of(const struct place *p, const struct pickle *d,
     return rc;
 }
 
-static int read_segments(struct place *p, const struct pickle *top,
-                         struct snapshot *s)
+static int read_segments(struct reading *p, const struct pickle *segments)
 {
     const struct pickle_items *items = NULL;
-    int rc = get_list(p, pickle_get(top, "segments"), "segments", &items);
+    struct snapshot *s = p->s;
+    int rc = get_list(p, segments, "segments", &items);
 
     p->kind = "segment";
     for (size_t i = 0; rc == ERR_OK && i < items->n; i++) {
         p->device = 0;
         p->index = (int64_t)i;
-        rc = device_of(p, &items->at[i], s->n_device, &p->device);
+        rc = device_of(p, &items->u.at[i], s->n_device, &p->device);
         if (rc == ERR_OK)
-            rc = read_segment(p, &items->at[i], &s->device[p->device]);
+            rc = read_segment(p, &items->u.at[i], &s->device[p->device]);
     }
     p->kind = NULL;
     for (int64_t d = 0; d < s->n_device && rc == ERR_OK; d++)
@@ -358,106 +334,126 @@ static int read_segments(struct place *p, const struct pickle *top,
     return rc;
 }
 
-/* ---- settings ----------------------------------------------------------- */
-
-/* Slot i belongs to 2^i MiB, which is its key. */
-static int read_divisions(const struct place *p, const struct pickle *d,
-                          struct mem_config *c)
+/* Segments alone: as many devices as they name. */
+static int read_alone(struct reading *p, const struct pickle *top)
 {
-    for (int i = 0; i < 16; i++) {
-        uint64_t v = 0;
-        char key[8];
-        int rc;
+    const struct pickle_items *items = NULL;
+    uint64_t most = 0, d;
+    int rc = get_list(p, top, "segments", &items);
 
-        snprintf(key, sizeof key, "%d", 1 << i);
-        if (pickle_get(d, key) == NULL) continue;
-        rc = get_uint(p, d, key, &v);
-        if (rc != ERR_OK) return rc;
-        if (v > UINT64_C(1) << 31 || (v & (v - 1)) != 0)
-            return bad(p, "roundup_power2_divisions", "not a power of two");
-        c->roundup_divisions[i] = (uint32_t)v;
+    for (size_t i = 0; rc == ERR_OK && i < items->n; i++) {
+        rc = get_uint(p, &items->u.at[i], "device", &d);
+        if (rc == ERR_OK && d >= DEVICES_MOST)
+            rc = bad(p, "device", "more than 1024 devices");
+        if (rc == ERR_OK && d + 1 > most) most = d + 1;
     }
+    if (rc == ERR_OK) rc = new_devices(p, (int64_t)most);
+    p->s->segments_alone = true;
+    if (rc == ERR_OK) p->left += items->n;
+    return rc == ERR_OK ? read_segments(p, top) : rc;
+}
+
+/* ---- annotations -------------------------------------------------------- */
+
+/* The open one of this name and device that began last, among the last few
+** thousand; -1: none. */
+static int64_t find_open(const struct snapshot *s, const char *name,
+                         int64_t device)
+{
+    int64_t least = s->n_note > NESTED_MOST ? s->n_note - NESTED_MOST : 0;
+
+    for (int64_t i = s->n_note; i-- > least;)
+        if (s->note[i].end_us == INT64_MAX && s->note[i].device == device
+            && strcmp(s->note[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static int read_note(struct reading *p, const struct pickle *d)
+{
+    const struct pickle *name = pickle_get(d, "name");
+    const struct pickle *stage = pickle_get(d, "stage");
+    const struct pickle *time = pickle_get(d, "time_us");
+    const struct pickle *device = pickle_get(d, "device");
+    struct snapshot *s = p->s;
+    struct snapshot_note n = {.end_us = INT64_MAX, .device = -1}, *room;
+    int64_t open;
+
+    if (name == NULL || name->type != PICKLE_STRING || stage == NULL
+        || time == NULL || time->type != PICKLE_INT || time->negative
+        || s->n_note == NOTES_MOST)
+        return ERR_OK;
+    n.name = reading_keep(p, name);
+    if (n.name == NULL) return err_nomem(p->e);
+    n.start_us = time->v.i;
+    if (device != NULL && device->type == PICKLE_INT && !device->negative)
+        n.device = device->v.i;
+    if (pickle_is(stage, "END")) {
+        open = find_open(s, n.name, n.device);
+        if (open >= 0) s->note[open].end_us = n.start_us;
+        return ERR_OK;
+    }
+    room = room_for_one(s->note, s->n_note, sizeof *room);
+    if (room == NULL) return err_nomem(p->e);
+    s->note = room;
+    room[s->n_note++] = n;
     return ERR_OK;
 }
 
-static int read_conf(const struct place *p, const struct pickle *v,
-                     struct mem_config *c)
+static int read_notes(struct reading *p, const struct pickle *top)
 {
-    char text[1024];
+    const struct pickle *v = pickle_get(top, "external_annotations");
+    const struct pickle_items *items = NULL;
     int rc;
 
-    if (v == NULL || v->type != PICKLE_STRING) return ERR_OK;
-    if (v->len >= sizeof text)
-        return bad(p, "PYTORCH_CUDA_ALLOC_CONF", "is too long");
-    memcpy(text, v->v.s, v->len);
-    text[v->len] = '\0';
-    rc = mem_config_parse(c, text, p->e);
-    if (rc == ERR_OK) return ERR_OK;
-    if (p->e != NULL) p->e->code = ERR_INPUT;
-    (void)err_wrap(p->e, "%.200s: PYTORCH_CUDA_ALLOC_CONF", p->origin);
-    return ERR_INPUT;
-}
-
-static int read_settings(const struct place *p, const struct pickle *top,
-                         struct mem_config *c)
-{
-    const struct pickle *d = pickle_get(top, "allocator_settings"), *v;
-    int rc;
-
-    if (d == NULL || d->type != PICKLE_DICT) return ERR_OK;
-    rc = read_conf(p, pickle_get(d, "PYTORCH_CUDA_ALLOC_CONF"), c);
-    if (rc != ERR_OK) return rc;
-    v = pickle_get(d, "expandable_segments");
-    if (v != NULL && v->type == PICKLE_BOOL && v->v.b)
-        return bad(p, "expandable_segments", "True cannot be replayed");
-    v = pickle_get(d, "max_split_size");
-    if (v != NULL && v->type == PICKLE_INT && !v->negative)
-        c->max_split_bytes = v->v.u;
-    v = pickle_get(d, "roundup_power2_divisions");
-    return v != NULL ? read_divisions(p, v, c) : ERR_OK;
+    if (v == NULL || v->type != PICKLE_LIST) return ERR_OK;
+    rc = get_list(p, v, "external_annotations", &items);
+    for (size_t i = 0; rc == ERR_OK && i < items->n; i++)
+        rc = read_note(p, &items->u.at[i]);
+    return rc;
 }
 
 /* ---- the file ----------------------------------------------------------- */
 
-static int read_traces(struct place *p, const struct pickle *top,
-                       struct snapshot *s)
+static int read_top(struct reading *p, const struct pickle *top)
 {
-    const struct pickle_items *items = NULL;
-    int rc = get_list(p, pickle_get(top, "device_traces"), "device_traces",
-                      &items);
+    int rc;
 
-    if (rc != ERR_OK) return rc;
-    if (items->n > DEVICES_MOST)
-        return bad(p, "device_traces", "more than 1024 devices");
-    s->device = new_array((int64_t)items->n, sizeof *s->device);
-    if (s->device == NULL) return err_nomem(p->e);
-    s->n_device = (int64_t)items->n;
-    for (int64_t d = 0; d < s->n_device && rc == ERR_OK; d++) {
-        p->device = d;
-        rc = read_trace(p, &items->at[d], &s->device[d]);
-    }
+    if (top->type == PICKLE_LIST && top->v.items->held == HELD_NOTHING)
+        return read_alone(p, top);
+    if (top->type != PICKLE_DICT || top->v.items->held != HELD_NOTHING)
+        return bad_type(p, "snapshot", top, "a dict");
+    rc = reading_settings(p, top);
+    if (rc == ERR_OK) rc = read_traces(p, top);
+    if (rc == ERR_OK) rc = read_segments(p, pickle_get(top, "segments"));
+    if (rc == ERR_OK) rc = read_notes(p, top);
     return rc;
 }
 
-int snapshot_read(const char *data, size_t len, const char *origin,
-                  struct snapshot *out, struct err *e)
+static int new_text(struct snapshot *s, struct err *e)
+{
+    s->text = calloc(1, sizeof *s->text);
+    return s->text != NULL ? ERR_OK : err_nomem(e);
+}
+
+static int read_input(const struct pickle_input *in, const char *origin,
+                      struct snapshot *out, struct err *e)
 {
     struct err own;
-    struct place p = {.origin = origin, .left = len, .e = e ? e : &own};
-    struct arena a = ARENA_INIT;
     struct snapshot s = {0};
+    struct reading p = {.s = &s, .origin = origin, .bad_event = -1,
+                        .e = e ? e : &own};
+    struct pickle_hooks hooks = reading_hooks(&p);
+    struct arena a = ARENA_INIT;
     struct pickle top = {0};
-    int rc = pickle_read(data, len, origin, &a, &top, p.e);
+    int rc = new_text(&s, p.e);
 
-    if (rc == ERR_OK && top.type == PICKLE_LIST)
-        rc = err_set(p.e, ERR_INPUT, "%s: segments alone, without a trace: "
-                     "write it with torch.cuda.memory._dump_snapshot", origin);
-    if (rc == ERR_OK && top.type != PICKLE_DICT)
-        rc = bad_type(&p, "snapshot", &top, "a dict");
-    if (rc == ERR_OK) rc = read_settings(&p, &top, &s.config);
-    if (rc == ERR_OK) rc = read_traces(&p, &top, &s);
-    if (rc == ERR_OK) rc = read_segments(&p, &top, &s);
+    if (rc == ERR_OK)
+        rc = pickle_stream(in, origin, &hooks, &a, &top, &p.left, p.e);
+    if (rc == ERR_OK) rc = read_top(&p, &top);
     arena_free(&a);
+    free(p.trace);
+    free(p.id);
     if (rc != ERR_OK) {
         snapshot_free(&s);
         return rc;
@@ -466,14 +462,56 @@ int snapshot_read(const char *data, size_t len, const char *origin,
     return ERR_OK;
 }
 
+int snapshot_read(const char *data, size_t len, const char *origin,
+                  struct snapshot *out, struct err *e)
+{
+    struct pickle_input in = {.data = data, .len = len};
+
+    return read_input(&in, origin, out, e);
+}
+
+struct file { FILE *f; const char *path; };
+
+static int fill(void *ctx, char *to, size_t room, size_t *n, struct err *e)
+{
+    struct file *f = ctx;
+
+    errno = 0;
+    *n = fread(to, 1, room, f->f);
+    if (*n > 0 || !ferror(f->f)) return ERR_OK;
+    return err_set(e, ERR_INPUT, "%s: %s", f->path,
+                   strerror(errno != 0 ? errno : EIO));
+}
+
+int snapshot_load(const char *path, struct snapshot *out, struct err *e)
+{
+    bool std = strcmp(path, "-") == 0;
+    struct file f = {std ? stdin : fopen(path, "rb"), path};
+    struct pickle_input in = {.fill = fill, .ctx = &f};
+    int rc;
+
+    if (f.f == NULL)
+        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    setvbuf(f.f, NULL, _IONBF, 0);
+    rc = read_input(&in, path, out, e);
+    if (!std) fclose(f.f);
+    return rc;
+}
+
 void snapshot_free(struct snapshot *s)
 {
     for (int64_t d = 0; d < s->n_device; d++) {
-        free(s->device[d].event);
         free(s->device[d].segment);
         free(s->device[d].block);
-        free(s->device[d].stream);
     }
     free(s->device);
+    free(s->event);
+    free(s->lane);
+    free(s->note);
+    free(s->unknown);
+    free(s->category);
+    stacks_free(&s->stacks);
+    if (s->text != NULL) arena_free(s->text);
+    free(s->text);
     *s = (struct snapshot){0};
 }

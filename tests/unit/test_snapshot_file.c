@@ -14,7 +14,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "snapshot/replay.h"
+#include "snapshot/account.h"
 
 /* ---- snapshots spelled as JSON ------------------------------------------ */
 
@@ -114,6 +114,7 @@ static void contradicts(const char *text, const char *want)
 #define SEGMENT(members) \
     "{'segments': [{'device': 0, 'address': 1048576, 'stream': 0, " \
     "'total_size': 2097152" members "}], 'device_traces': [[]]}"
+#define OTHER "{'action': 'snapshot', 'addr': 0}"
 #define BLOCKS(blocks) SEGMENT(", 'blocks': [" blocks "]")
 
 /* ---- the layout --------------------------------------------------------- */
@@ -122,8 +123,7 @@ static void test_top(void **state)
 {
     (void)state;
     refused("{'tuple': []}", "f: snapshot: must be a dict, is a tuple");
-    refused("[]", "f: segments alone, without a trace: write it with "
-            "torch.cuda.memory._dump_snapshot");
+    refused("[1]", "f: device: must be an integer from 0, is missing");
     refused("{'segments': []}",
             "f: device_traces: must be a list, is missing");
     refused("{'device_traces': [[]]}",
@@ -132,6 +132,8 @@ static void test_top(void **state)
             "f: device_traces: must be a list, is a dict");
     refused("{'segments': 1, 'device_traces': []}",
             "f: segments: must be a list, is an integer");
+    refused("{'segments': [{'action': 'oom', 'size': 1}], 'device_traces': "
+            "[]}", "f: segments: holds what does not belong there");
 }
 
 static void test_events(void **state)
@@ -139,20 +141,17 @@ static void test_events(void **state)
     (void)state;
     refused(TRACE("7"), "f: device 0, event 0: action: must be a string, is "
             "missing");
-    refused(TRACE("{'action': 3}"), "f: device 0, event 0: action: must be a "
-            "string, is an integer");
-    refused(TRACE("{'action': 'snapshot'}, {'action': 'grow'}"),
-            "f: device 0, event 1: action: is none that is known");
-    refused(TRACE("{'action': 'segment_map', 'addr': 512, 'size': 1}"),
-            "f: device 0, event 0: action: expandable segments cannot be "
-            "replayed");
+    refused(TRACE("{'action': 3, 'addr': 7}"), "f: device 0, event 0: action: "
+            "must be a string, is an integer");
+    refused(TRACE(OTHER ", 7"), "f: byte 98: device_traces: event 1: action: "
+            "must be a string, is missing");
     refused(TRACE("{'action': 'alloc', 'size': 1, 'stream': 0}"),
             "f: device 0, event 0: addr: must be an integer from 0, is "
             "missing");
     refused(TRACE("{'action': 'alloc', 'addr': 513, 'size': 1, 'stream': 0}"),
             "f: device 0, event 0: addr: is no block's address");
-    refused(TRACE("{'action': 'alloc', 'addr': 512, 'size': -1}"),
-            "f: device 0, event 0: size: must be an integer from 0, is an "
+    refused(TRACE(OTHER ", {'action': 'alloc', 'addr': 512, 'size': -1}"),
+            "f: device 0, event 1: size: must be an integer from 0, is an "
             "integer");
     refused(TRACE("{'action': 'alloc', 'addr': 512, "
                   "'size': 2000000000000000, 'stream': 0}"),
@@ -163,9 +162,107 @@ static void test_events(void **state)
             "f: device 0, event 0: stream: must be an integer from 0, is "
             "missing");
     refused(TRACE("{'action': 'alloc', 'addr': 512, 'size': 1, 'stream': 0, "
-                  "'pool_id': {'tuple': [0, 1]}}"),
-            "f: device 0, event 0: pool_id: private pools (graphs) cannot be "
-            "replayed");
+                  "'pool_id': {'tuple': [0, 1, 2]}}"),
+            "f: device 0, event 0: pool_id: must be a pair of numbers");
+    /* of the second device, by its own count */
+    refused("{'segments': [], 'device_traces': [[" OTHER "], [" OTHER ", "
+            "{'action': 'alloc', 'addr': 513, 'size': 1}]]}",
+            "f: device 1, event 1: addr: is no block's address");
+}
+
+static struct snapshot good(const char *text)
+{
+    struct snapshot s = {0};
+    struct err e = {0};
+
+    if (read_text(text, &s, &e) != ERR_OK) print_error("%s\n", e.text);
+    assert_int_equal(e.code, 0);
+    return s;
+}
+
+/* What is not known is passed over and named. */
+static void test_unknown(void **state)
+{
+    struct snapshot s = good(TRACE(OTHER ", {'action': 'grow', 'addr': 3}, "
+        "{'action': 'grow', 'size': 3}, {'action': 'trim\\u001b', 'x': 1}"));
+
+    (void)state;
+    assert_int_equal(s.device[0].n_event, 4);
+    assert_int_equal(s.device[0].event[1].action, SNAPSHOT_OTHER);
+    assert_int_equal(s.n_unknown, 2);
+    assert_string_equal(s.unknown[0].action, "grow");
+    assert_int_equal(s.unknown[0].events, 2);
+    assert_string_equal(s.unknown[1].action, "trim?");
+    snapshot_free(&s);
+}
+
+/* Torch's own list of segments, without traces. */
+static void test_segments_alone(void **state)
+{
+    struct snapshot s = good("[{'device': 1, 'address': 1048576, 'stream': 0, "
+        "'total_size': 1024, 'blocks': [{'size': 1024, 'state': "
+        "'active_allocated', 'requested_size': 1000}]}]");
+
+    (void)state;
+    assert_true(s.segments_alone);
+    assert_int_equal(s.n_device, 2);
+    assert_int_equal(s.device[1].n_block, 1);
+    assert_int_equal(s.device[1].block[0].requested, 1000);
+    snapshot_free(&s);
+    s = good("[]");
+    assert_int_equal(s.n_device, 0);
+    snapshot_free(&s);
+    refused("[{'device': 1024}]", "f: device: more than 1024 devices");
+}
+
+static void test_lanes_and_notes(void **state)
+{
+    struct snapshot s = good("{'segments': [], 'device_traces': [[" OTHER ", "
+        "{'action': 'alloc', 'addr': 512, 'size': 1, 'stream': 5, 'pool_id': "
+        "{'tuple': [0, 1]}, 'time_us': 7, 'category': 'a'}, "
+        "{'action': 'oom', 'size': 9, 'device_free': 3}]], "
+        "'external_annotations': [{'stage': 'START', 'name': 'step', "
+        "'device': 0, 'time_us': 4}, {'stage': 'START', 'name': 'in', "
+        "'time_us': 5}, {'stage': 'END', 'name': 'step', 'device': 0, "
+        "'time_us': 9}]}");
+    const struct snapshot_event *v = s.device[0].event;
+
+    (void)state;
+    assert_int_equal(s.n_lane, 1);
+    assert_int_equal(s.lane[v[1].lane].stream, 5);
+    assert_int_equal(s.lane[v[1].lane].pool[1], 1);
+    assert_int_equal(v[1].time_us, 7);
+    assert_string_equal(s.category[v[1].category - 1], "a");
+    assert_int_equal(v[2].bytes, 9);
+    assert_int_equal(v[2].addr, 3);
+    assert_int_equal(s.n_note, 2);
+    assert_string_equal(s.note[0].name, "step");
+    assert_int_equal(s.note[0].start_us, 4);
+    assert_int_equal(s.note[0].end_us, 9);
+    assert_int_equal(s.note[1].device, -1);
+    assert_true(s.note[1].end_us == INT64_MAX);
+    snapshot_free(&s);
+}
+
+/* Frames are kept once, and so are stacks. */
+static void test_stacks(void **state)
+{
+#define F(name, line) \
+    "{'name': '" name "', 'filename': 'm.py', 'line': " line "}"
+#define V(frames) "{'action': 'snapshot', 'addr': 0, 'frames': [" frames "]}"
+    struct snapshot s = good(TRACE(V(F("f", "1") ", " F("g", "2")) ", "
+        V(F("g", "2")) ", " V(F("f", "1") ", " F("g", "2")) ", " V("")));
+    const struct snapshot_event *v = s.device[0].event;
+
+    (void)state;
+    assert_int_equal(s.stacks.n_frame, 2);
+    assert_int_equal(v[0].stack, v[2].stack);
+    assert_int_not_equal(v[0].stack, v[1].stack);
+    assert_int_equal(v[3].stack, 0);
+    assert_int_equal(stacks_depth(&s.stacks, v[0].stack), 2);
+    assert_string_equal(stacks_at(&s.stacks, v[0].stack, 0)->name, "f");
+    assert_int_equal(stacks_at(&s.stacks, v[1].stack, 0)->line, 2);
+    snapshot_free(&s);
 }
 
 static void test_segments(void **state)
@@ -178,11 +275,8 @@ static void test_segments(void **state)
             "f: device 0, segment 0: address: is no block's address");
     refused(SEGMENT(""), "f: device 0, segment 0: blocks: must be a list, is "
             "missing");
-    refused(SEGMENT(", 'is_expandable': true"), "f: device 0, segment 0: "
-            "is_expandable: expandable segments cannot be replayed");
-    refused(SEGMENT(", 'segment_pool_id': {'tuple': [1, 0]}"), "f: device 0, "
-            "segment 0: segment_pool_id: private pools (graphs) cannot be "
-            "replayed");
+    refused(SEGMENT(", 'segment_pool_id': [1, 0]"), "f: device 0, "
+            "segment 0: segment_pool_id: must be a pair of numbers");
     refused(BLOCKS(""), "f: device 0, segment 0: blocks: do not tile the "
             "segment");
     refused(BLOCKS("{'size': 2097664, 'state': 'inactive'}"), "f: device 0, "
@@ -226,13 +320,21 @@ static void test_settings(void **state)
                      ERR_OK);
     assert_int_equal(s.config.max_split_bytes, 0);
     snapshot_free(&s);
-    refused(SETTINGS("'expandable_segments': true"),
-            "f: expandable_segments: True cannot be replayed");
-    refused(SETTINGS("'PYTORCH_CUDA_ALLOC_CONF': 'backend:other'"),
-            "f: PYTORCH_CUDA_ALLOC_CONF: backend:other: only native can be "
-            "replayed");
-    refused(SETTINGS("'roundup_power2_divisions': {'1': 3}"),
-            "f: roundup_power2_divisions: not a power of two");
+    assert_int_equal(read_text(SETTINGS("'PYTORCH_CUDA_ALLOC_CONF': "
+        "'backend:other,foo:1,throw_on_cudamalloc_oom:True', "
+        "'trace_alloc_overflowed': true, 'trace_alloc_max_entries': 7"), &s,
+        &e), ERR_OK);
+    assert_string_equal(s.reason, "backend:other");
+    assert_string_equal(s.idle, "throw_on_cudamalloc_oom:True");
+    assert_true(s.overflowed);
+    assert_int_equal(s.max_entries, 7);
+    snapshot_free(&s);
+    assert_int_equal(read_text(SETTINGS("'roundup_power2_divisions': {'1': 3, "
+                                        "'2': 4}"), &s, &e), ERR_OK);
+    assert_string_equal(s.reason, "roundup_power2_divisions:not a power of "
+                        "two");
+    assert_int_equal(s.config.roundup_divisions[1], 4);
+    snapshot_free(&s);
 }
 
 /* ---- traces that contradict the end ------------------------------------- */
@@ -278,7 +380,7 @@ static void test_more_elements_than_bytes(void **state)
 {
     static const char start[] =
         "\x80\x04}(\x8c\x08segments]\x8c\x0d" "device_traces](]\x94(}"
-        "\x8c\x06" "action\x8c\x03oomsq\x01";
+        "(\x8c\x06" "action\x8c\x03oom\x8c\x04sizeK\1uq\x01";
     struct buf b = BUF_INIT;
     struct snapshot s;
     struct err e = {0};
@@ -297,8 +399,9 @@ static void test_more_elements_than_bytes(void **state)
 
 static void read_and_replay(const char *data, size_t len, int *good)
 {
+    struct account_ask ask = {.by = BY_FRAME};
     struct snapshot s;
-    struct replay r;
+    struct account a;
     struct err e;
 
     if (snapshot_read(data, len, "f", &s, &e) != ERR_OK) {
@@ -306,10 +409,13 @@ static void read_and_replay(const char *data, size_t len, int *good)
         return;
     }
     for (int64_t d = 0; d < s.n_device; d++) {
-        int rc = replay_device(&s, d, "f", &s.config, &r, &e);
+        int rc = account_device(&s, d, "f", &ask, &a, &e);
 
         assert_true(rc == ERR_OK || rc == ERR_INPUT || rc == ERR_USAGE);
-        if (rc == ERR_OK) ++*good;
+        if (rc != ERR_OK) continue;
+        json_decref(account_json(&a, &ask));
+        account_free(&a);
+        ++*good;
     }
     snapshot_free(&s);
 }
@@ -350,6 +456,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_top),
         cmocka_unit_test(test_events),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_segments_alone),
+        cmocka_unit_test(test_lanes_and_notes),
+        cmocka_unit_test(test_stacks),
         cmocka_unit_test(test_segments),
         cmocka_unit_test(test_settings),
         cmocka_unit_test(test_contradictions),

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -17,7 +18,7 @@ static struct mem_config parsed(const char *text)
     struct mem_config c = {0};
     struct err e = {0};
 
-    if (mem_config_parse(&c, text, &e) != ERR_OK)
+    if (mem_config_parse(&c, text, NULL, NULL, &e) != ERR_OK)
         print_error("%s: %s\n", text, e.text);
     assert_int_equal(e.code, 0);
     return c;
@@ -28,7 +29,7 @@ static void refused(const char *text, const char *why)
     struct mem_config c = {0};
     struct err e = {0};
 
-    assert_int_equal(mem_config_parse(&c, text, &e), ERR_USAGE);
+    assert_int_equal(mem_config_parse(&c, text, NULL, NULL, &e), ERR_USAGE);
     if (strstr(e.text, why) == NULL) print_error("%s\n", e.text);
     assert_non_null(strstr(e.text, why));
 }
@@ -83,7 +84,6 @@ static void test_refusals(void **state)
     refused("max_non_split_rounding_mb:", "at least 20");
     refused("expandable_segments:True", "only False can be replayed");
     refused("backend:cudaMallocAsync", "only native can be replayed");
-    refused("per_process_memory_fraction:0.5", "only 1.0 can be replayed");
     refused("max_split_size:512", "not a setting of the allocator");
     refused("max_split_size_mb", "not key:value");
     refused("limit:lots", "not a number of bytes");
@@ -95,12 +95,42 @@ static void test_refusals(void **state)
     refused("roundup_power2_divisions:", "0 or a power of two");
 }
 
+/* What each setting of a recorded string means for a replay. */
+static void note(void *ctx, const char *key, const char *value,
+                 enum setting_effect effect)
+{
+    char *all = ctx;
+    size_t n = strlen(all);
+
+    snprintf(all + n, 400 - n, "%s=%s %d;", key, value, (int)effect);
+}
+
+static void test_effects(void **state)
+{
+    struct mem_config c = {0};
+    char all[400] = "";
+    struct err e;
+
+    (void)state;
+    assert_int_equal(mem_config_parse(&c, "max_split_size_mb:64, foo:1,"
+        "per_process_memory_fraction:0.5,throw_on_cudamalloc_oom:True,"
+        "garbage_collection_threshold:0.8,backend:native,backend:x", note,
+        all, &e), ERR_OK);
+    assert_string_equal(all, "max_split_size_mb=64 0;foo=1 2;"
+        "per_process_memory_fraction=0.5 1;throw_on_cudamalloc_oom=True 1;"
+        "garbage_collection_threshold=0.8 1;backend=native 1;backend=x 2;");
+    assert_int_equal(c.max_split_bytes, 64 << 20);
+    assert_int_equal(mem_config_parse(&c, "max_split_size_mb:1", note, all,
+                                      &e), ERR_USAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_divisions),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_effects),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
