@@ -13,13 +13,13 @@
 /* A block of the record, found by its recorded address. */
 struct lived {
     struct mem_block *b;    /* NULL: ours did not get it */
-    uint32_t stream;
+    uint16_t lane;
     bool pending;           /* its free was requested */
 };
 
 struct run;
 
-/* One stream's allocator: blocks never move between streams. */
+/* The allocator of a stream (and private pool). */
 struct lane {
     struct run *run;
     struct mem *m;
@@ -30,9 +30,10 @@ struct lane {
 struct run {
     const struct snapshot_device *d;
     const struct mem_config *c;
-    struct rewind start;
+    const struct rewind *start;
     struct rewind_frees frees;
-    struct lane *lane;      /* [d->n_stream] */
+    struct lane *lane;      /* [n_lane] */
+    int64_t n_lane;
     struct addr_map at;     /* to lived */
     struct lived *lived;
     int64_t n_lived, cap_lived;
@@ -52,11 +53,13 @@ static void raise_peak(uint64_t *peak, uint64_t now)
     if (now > *peak) *peak = now;
 }
 
-static void count_block(struct run *r, const struct mem_block *b)
+static void count_block(struct run *r, int64_t event,
+                        const struct mem_block *b)
 {
     r->now.allocated += mem_block_bytes(b);
     r->now.active += mem_block_bytes(b);
     r->now.requested += mem_requested(b);
+    if (r->now.allocated > r->out->peak.allocated) r->out->peak_event = event;
     raise_peak(&r->out->peak.allocated, r->now.allocated);
     raise_peak(&r->out->peak.active, r->now.active);
     raise_peak(&r->out->peak.requested, r->now.requested);
@@ -103,9 +106,13 @@ static uint64_t first_made_up(const struct run *r)
     uint64_t most = UINT64_C(1) << 40;
 
     for (int64_t i = 0; i < r->d->n_event; i++)
-        raise_peak(&most, r->d->event[i].addr + r->d->event[i].bytes);
-    for (int64_t i = 0; i < r->start.n_segment; i++)
-        raise_peak(&most, r->start.segment[i].addr + r->start.segment[i].size);
+        if (r->d->event[i].action < SNAPSHOT_OOM)
+            raise_peak(&most, r->d->event[i].addr + r->d->event[i].bytes);
+    for (int64_t i = 0; i < r->start->n_segment; i++) {
+        const struct snapshot_segment *s = &r->start->segment[i];
+
+        raise_peak(&most, s->addr + s->size);
+    }
     return (most / (UINT64_C(2) << 20) + 1) * (UINT64_C(2) << 20);
 }
 
@@ -133,9 +140,9 @@ static int start_lanes(struct run *r)
 
     c.limit_bytes = 0;      /* it holds for all lanes together */
     c.trace = false;
-    r->lane = calloc((size_t)r->d->n_stream + 1, sizeof *r->lane);
+    r->lane = calloc((size_t)r->n_lane + 1, sizeof *r->lane);
     if (r->lane == NULL) return err_nomem(r->e);
-    for (int64_t i = 0; i < r->d->n_stream && rc == ERR_OK; i++) {
+    for (int64_t i = 0; i < r->n_lane && rc == ERR_OK; i++) {
         struct lane *l = &r->lane[i];
 
         l->run = r;
@@ -149,19 +156,19 @@ static int start_lanes(struct run *r)
 static int adopt(struct run *r, const struct snapshot_segment *s,
                  struct adopted *use, struct mem_block **blocks)
 {
-    const struct snapshot_block *b = &r->start.block[s->block];
+    const struct snapshot_block *b = &r->start->block[s->block];
     int rc = ERR_OK;
 
     for (int64_t i = 0; i < s->n_block; i++)
         use[i] = (struct adopted){b[i].addr, b[i].size, b[i].requested};
-    if (!mem_adopt(r->lane[s->stream].m, s->addr, s->size, s->small, use,
+    if (!mem_adopt(r->lane[s->lane].m, s->addr, s->size, s->small, use,
                    s->n_block, blocks))
         return err_nomem(r->e);
     r->now.reserved += s->size;
     for (int64_t i = 0; i < s->n_block && rc == ERR_OK; i++) {
-        count_block(r, blocks[i]);
+        count_block(r, -1, blocks[i]);
         if (b[i].pending) r->now.allocated -= b[i].size;
-        rc = add_lived(r, b[i].addr, (struct lived){blocks[i], s->stream,
+        rc = add_lived(r, b[i].addr, (struct lived){blocks[i], s->lane,
                                                     b[i].pending});
     }
     return rc;
@@ -169,15 +176,16 @@ static int adopt(struct run *r, const struct snapshot_segment *s,
 
 static int start(struct run *r)
 {
-    size_t n = (size_t)r->start.n_block + 1;
+    size_t n = (size_t)r->start->n_block + 1;
     struct adopted *use = malloc(n * sizeof *use);
     struct mem_block **blocks = malloc(n * sizeof *blocks);
     int rc = use != NULL && blocks != NULL ? start_lanes(r) : err_nomem(r->e);
 
-    for (int64_t i = 0; i < r->start.n_segment && rc == ERR_OK; i++)
-        rc = adopt(r, &r->start.segment[i], use, blocks);
+    for (int64_t i = 0; i < r->start->n_segment && rc == ERR_OK; i++)
+        rc = adopt(r, &r->start->segment[i], use, blocks);
     r->out->initial = r->out->peak = r->now;
-    r->out->assumed_sizes = (uint64_t)r->start.assumed;
+    r->out->peak_event = -1;
+    r->out->assumed_sizes = (uint64_t)r->start->assumed;
     r->made_up = first_made_up(r);
     free(use);
     free(blocks);
@@ -186,23 +194,25 @@ static int start(struct run *r)
 
 /* ---- one event ---------------------------------------------------------- */
 
-static int play_alloc(struct run *r, const struct snapshot_event *x)
+static int play_alloc(struct run *r, int64_t i)
 {
+    const struct snapshot_event *x = &r->d->event[i];
     static const struct mem_tag tag = {CAT_OTHER, PHASE_NONE, -1, NULL};
-    struct lane *l = &r->lane[x->stream];
+    struct lane *l = &r->lane[x->lane];
     struct mem_block *b = NULL;
     int rc = mem_alloc(l->m, x->bytes, tag, &b, &r->failure);
 
     if (l->expected) r->out->segment_mismatches++;
     l->expected = false;
-    if (rc == ERR_OOM)
-        r->out->ooms++;
-    else if (rc != ERR_OK)
+    if (rc == ERR_OOM) {
+        if (r->out->ooms++ == 0) r->out->first_oom = i;
+    } else if (rc != ERR_OK) {
         return err_set(r->e, (enum err_code)rc, "%s", r->failure.text);
-    else
-        count_block(r, b);
+    } else {
+        count_block(r, i, b);
+    }
     if (mem_addr(b) != x->addr) r->out->address_mismatches++;
-    return add_lived(r, x->addr, (struct lived){b, x->stream, false});
+    return add_lived(r, x->addr, (struct lived){b, x->lane, false});
 }
 
 /* Allocated bytes fall at the request, the others at the completion. The
@@ -218,16 +228,17 @@ static void play_free(struct run *r, const struct snapshot_event *x)
     if (v->b == NULL) return;
     r->now.active -= mem_block_bytes(v->b);
     r->now.requested -= mem_requested(v->b);
-    mem_release(r->lane[v->stream].m, v->b);
+    mem_release(r->lane[v->lane].m, v->b);
 }
 
-static int play(struct run *r, const struct snapshot_event *x)
+static int play(struct run *r, int64_t i)
 {
-    struct lane *l = &r->lane[x->stream];
+    const struct snapshot_event *x = &r->d->event[i];
+    struct lane *l = &r->lane[x->lane];
 
     switch (x->action) {
     case SNAPSHOT_ALLOC:
-        return play_alloc(r, x);
+        return play_alloc(r, i);
     case SNAPSHOT_FREE_REQUESTED:
     case SNAPSHOT_FREE_COMPLETED:
         play_free(r, x);
@@ -254,7 +265,7 @@ static void finish(struct run *r)
 {
     struct replay *out = r->out;
 
-    for (int64_t i = 0; i < r->d->n_stream; i++)
+    for (int64_t i = 0; i < r->n_lane; i++)
         if (r->lane[i].expected) out->segment_mismatches++;
     out->final = r->now;
     for (int64_t i = 0; i < r->d->n_segment; i++)
@@ -274,26 +285,28 @@ static void finish(struct run *r)
 
 static void run_free(struct run *r)
 {
-    for (int64_t i = 0; r->lane != NULL && i < r->d->n_stream; i++)
+    for (int64_t i = 0; r->lane != NULL && i < r->n_lane; i++)
         mem_free_all(r->lane[i].m);
     free(r->lane);
     free(r->lived);
     addr_map_free(&r->at);
-    rewind_free(&r->start);
 }
 
-int replay_device(const struct snapshot *s, int64_t device, const char *origin,
-                  const struct mem_config *c, struct replay *out,
-                  struct err *e)
+int replay_from(const struct snapshot *s, int64_t device,
+                const struct rewind *from, const struct mem_config *c,
+                walk_seen *seen, void *ctx, struct replay *out,
+                struct err *e)
 {
-    struct replay result = {.device = device};
-    struct run r = {.d = &s->device[device], .c = c, .out = &result, .e = e};
-    int rc = rewind_device(s, device, origin, &r.start, e);
+    struct replay result = {.device = device, .first_oom = -1};
+    struct run r = {.d = &s->device[device], .n_lane = s->n_lane, .c = c,
+                    .start = from, .out = &result, .e = e};
+    int rc = start(&r);
 
     r.frees = rewind_frees(r.d);
-    if (rc == ERR_OK) rc = start(&r);
-    for (int64_t i = 0; i < r.d->n_event && rc == ERR_OK; i++)
-        rc = play(&r, &r.d->event[i]);
+    for (int64_t i = 0; i < r.d->n_event && rc == ERR_OK; i++) {
+        rc = play(&r, i);
+        if (seen != NULL && rc == ERR_OK) seen(ctx, i, &r.now);
+    }
     if (rc == ERR_OK) {
         finish(&r);
         result.events = (uint64_t)r.d->n_event;
@@ -303,49 +316,15 @@ int replay_device(const struct snapshot *s, int64_t device, const char *origin,
     return rc;
 }
 
-/* ---- JSON --------------------------------------------------------------- */
-
-static json_t *bytes_json(const struct replay_bytes *b)
+int replay_device(const struct snapshot *s, int64_t device, const char *origin,
+                  const struct mem_config *c, struct replay *out,
+                  struct err *e)
 {
-    return json_pack("{s:I, s:I, s:I, s:I}",
-                     "allocated_bytes", (json_int_t)b->allocated,
-                     "reserved_bytes", (json_int_t)b->reserved,
-                     "requested_bytes", (json_int_t)b->requested,
-                     "active_bytes", (json_int_t)b->active);
-}
+    struct rewind from = {0};
+    int rc = rewind_device(s, device, origin, &from, e);
 
-static json_t *device_json(const struct replay *r)
-{
-    json_t *final = bytes_json(&r->final);
-
-    if (final == NULL) return NULL;
-    if (json_object_set_new(final, "recorded", bytes_json(&r->recorded)) != 0
-        || json_object_set_new(final, "block_mismatches",
-               json_integer((json_int_t)r->block_mismatches)) != 0) {
-        json_decref(final);
-        return NULL;
-    }
-    return json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:o}",
-        "device", (json_int_t)r->device, "events", (json_int_t)r->events,
-        "allocated_peak_bytes", (json_int_t)r->peak.allocated,
-        "reserved_peak_bytes", (json_int_t)r->peak.reserved,
-        "requested_peak_bytes", (json_int_t)r->peak.requested,
-        "active_peak_bytes", (json_int_t)r->peak.active,
-        "address_mismatches", (json_int_t)r->address_mismatches,
-        "segment_mismatches", (json_int_t)r->segment_mismatches,
-        "assumed_sizes", (json_int_t)r->assumed_sizes,
-        "ooms", (json_int_t)r->ooms, "final", final);
-}
-
-json_t *replay_json(const char *file, const struct replay *r, int64_t n)
-{
-    json_t *devices = json_array();
-
-    for (int64_t i = 0; i < n && devices != NULL; i++)
-        if (json_array_append_new(devices, device_json(&r[i])) != 0) {
-            json_decref(devices);
-            return NULL;
-        }
-    return devices == NULL ? NULL
-         : json_pack("{s:s, s:o}", "file", file, "devices", devices);
+    if (rc == ERR_OK)
+        rc = replay_from(s, device, &from, c, NULL, NULL, out, e);
+    rewind_free(&from);
+    return rc;
 }

@@ -9,16 +9,7 @@
 #ifndef SNAPSHOT_REPLAY_H
 #define SNAPSHOT_REPLAY_H
 
-#include <jansson.h>
-
-#include "snapshot/snapshot.h"
-
-struct replay_bytes {
-    uint64_t allocated;     /* blocks until their free is requested */
-    uint64_t active;        /* blocks until their free is completed */
-    uint64_t requested;     /* what was asked for in active blocks */
-    uint64_t reserved;      /* segments */
-};
+#include "snapshot/walk.h"
 
 struct replay {
     int64_t device;
@@ -34,15 +25,21 @@ struct replay {
     uint64_t assumed_sizes;         /* blocks at the start whose unsplit slack
                                        the file does not tell: taken as 0 */
     uint64_t ooms;                  /* allocations that c's limit refused */
+    int64_t first_oom;              /* the event of the first; -1 */
+    int64_t peak_event;             /* the first at which allocated is highest;
+                                       -1: before the first */
 };
 
-/* Replays one device under settings c; s->config are those recorded, others
-** answer what would have been. */
+/* Replays one device from its start under settings c; s->config are those
+** recorded, others answer what would have been. seen (may be NULL) sees the
+** bytes after each event. */
+int replay_from(const struct snapshot *s, int64_t device,
+                const struct rewind *start, const struct mem_config *c,
+                walk_seen *seen, void *ctx, struct replay *out,
+                struct err *e) MUST_CHECK;
+/* The same from the state that the trace implies. */
 int replay_device(const struct snapshot *s, int64_t device, const char *origin,
                   const struct mem_config *c, struct replay *out,
                   struct err *e) MUST_CHECK;
-
-/* {"file": .., "devices": [..]} of n replays; NULL: no host memory. */
-json_t *replay_json(const char *file, const struct replay *r, int64_t n);
 
 #endif

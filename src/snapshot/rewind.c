@@ -6,7 +6,11 @@
 ** placed behind one tells it, because that starts where the one ends. Else
 ** the split rule (allocator.md A.7) does: a cached large block is over 1 MiB,
 ** so a smaller gap behind a large block belongs to it. Behind a larger gap
-** the size is assumed to be the rounded one.
+** the size is assumed to be the rounded one. In an expandable segment it is
+** the rounded one always.
+**
+** What is mapped of an expandable segment is kept in pieces, as segments are,
+** and put together at the end.
 */
 #include "snapshot/rewind.h"
 
@@ -185,7 +189,8 @@ static int undo_free(struct undo *u, int64_t i)
     if (last != (at < 0)) return contradiction(u, i, "free");
     if (last)
         return add_block(u, (struct snapshot_block){
-            x->addr, 0, x->bytes, u->frees.completes && u->frees.requests});
+            .addr = x->addr, .requested = x->bytes,
+            .pending = u->frees.completes && u->frees.requests});
     u->r.block[at].pending = false;
     return ERR_OK;
 }
@@ -197,13 +202,60 @@ static int undo_segment(struct undo *u, int64_t i)
 
     if (x->action == SNAPSHOT_SEGMENT_FREE) {
         return add_segment(u, (struct snapshot_segment){
-            x->addr, x->bytes, x->stream, x->bytes == 2 * MIB, 0, 0});
+            .addr = x->addr, .size = x->bytes, .lane = x->lane,
+            .small = x->bytes == 2 * MIB});
     }
     if (at < 0 || u->r.segment[at].size != x->bytes)
         return contradiction(u, i, "segment_alloc");
     addr_map_remove(&u->at_segment, x->addr);
     order_remove(u, &u->segments, x->addr);
     return ERR_OK;
+}
+
+/* Takes [addr, end) out of the piece that holds addr; *to is where that ends,
+** or end. */
+static int cut_piece(struct undo *u, int64_t i, uint64_t addr, uint64_t end,
+                     uint64_t *to)
+{
+    uint64_t first = order_before(&u->segments, addr + 1);
+    int64_t at = addr_map_get(&u->at_segment, first);
+    struct snapshot_segment s, rest;
+    int rc = ERR_OK;
+
+    if (first == 0 || u->r.segment[at].addr + u->r.segment[at].size <= addr
+        || !u->r.segment[at].expandable)
+        return contradiction(u, i, "segment_map");
+    s = u->r.segment[at];
+    addr_map_remove(&u->at_segment, first);
+    order_remove(u, &u->segments, first);
+    *to = s.addr + s.size < end ? s.addr + s.size : end;
+    rest = s;
+    rest.addr = *to;
+    rest.size = s.addr + s.size - *to;
+    s.size = addr - s.addr;
+    if (s.size > 0) rc = add_segment(u, s);
+    if (rest.size > 0 && rc == ERR_OK) rc = add_segment(u, rest);
+    return rc;
+}
+
+static int undo_map(struct undo *u, int64_t i)
+{
+    const struct snapshot_event *x = &u->d->event[i];
+    uint64_t at = x->addr, end = x->addr + x->bytes;
+    int rc = ERR_OK;
+
+    while (at < end && rc == ERR_OK) rc = cut_piece(u, i, at, end, &at);
+    return rc;
+}
+
+/* Whole pages are unmapped: 20 MiB each in the large pool. */
+static int undo_unmap(struct undo *u, int64_t i)
+{
+    const struct snapshot_event *x = &u->d->event[i];
+
+    return add_segment(u, (struct snapshot_segment){
+        .addr = x->addr, .size = x->bytes, .lane = x->lane,
+        .small = x->bytes % (20 * MIB) != 0, .expandable = true});
 }
 
 static int undo_event(struct undo *u, int64_t i)
@@ -214,6 +266,8 @@ static int undo_event(struct undo *u, int64_t i)
     case SNAPSHOT_FREE_COMPLETED: return undo_free(u, i);
     case SNAPSHOT_SEGMENT_ALLOC:
     case SNAPSHOT_SEGMENT_FREE: return undo_segment(u, i);
+    case SNAPSHOT_SEGMENT_MAP: return undo_map(u, i);
+    case SNAPSHOT_SEGMENT_UNMAP: return undo_unmap(u, i);
     default: return ERR_OK;
     }
 }
@@ -232,6 +286,26 @@ static int segment_order(const void *a, const void *b)
     const struct snapshot_segment *x = a, *y = b;
 
     return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+/* Puts pieces of expandable segments together, ordered by address. */
+static void join_pieces(struct rewind *r)
+{
+    int64_t n = 0;
+
+    for (int64_t i = 0; i < r->n_segment; i++) {
+        struct snapshot_segment *s = &r->segment[i], *b = s;
+
+        if (n > 0) b = &r->segment[n - 1];
+        if (n > 0 && b->expandable && s->expandable && b->lane == s->lane
+            && b->addr + b->size == s->addr) {
+            b->size += s->size;
+            b->small = b->small || s->small;
+        } else {
+            r->segment[n++] = *s;
+        }
+    }
+    r->n_segment = n;
 }
 
 /* Drops what is gone and orders the rest. */
@@ -254,22 +328,33 @@ static void keep_present(struct undo *u)
     if (r->n_segment > 0)
         qsort(r->segment, (size_t)r->n_segment, sizeof *r->segment,
               segment_order);
+    join_pieces(r);
+}
+
+/* A block with rest bytes behind its rounded ones: up to 1 MiB of them may be
+** its slack, if over 1 MiB is left. */
+static void assume(struct undo *u, uint64_t rest)
+{
+    uint64_t slack = rest - MIB - 512;
+
+    u->r.assumed++;
+    u->r.open_bytes += slack < MIB ? slack : MIB;
 }
 
 /* Sets a block's size, given the bytes up to the next one in use. */
 static bool set_size(struct undo *u, struct snapshot_block *b, uint64_t gap,
-                     bool small, const struct mem_config *c)
+                     bool exact, const struct mem_config *c)
 {
     uint64_t size = mem_round(c, b->requested);
 
     if (b->size != 0) return b->size >= b->requested && b->size <= gap;
     if (size > gap) return false;
-    if (!small) {
+    if (!exact) {
         if (gap - size <= MIB || (c->max_split_bytes != 0
                                   && size >= c->max_split_bytes))
             size = gap;
         else
-            u->r.assumed++;
+            assume(u, gap - size);
     }
     b->size = size;
     return true;
@@ -299,7 +384,8 @@ static int place(struct undo *u, const struct mem_config *c)
                           ? b[1].addr : end;
 
             if (b->addr < s->addr
-                || !set_size(u, b, next - b->addr, s->small, c))
+                || !set_size(u, b, next - b->addr, s->small || s->expandable,
+                             c))
                 return misplaced(u, b->addr);
         }
         s->n_block = at - s->block;

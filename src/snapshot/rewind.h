@@ -13,6 +13,7 @@ struct rewind {
     struct snapshot_block *block;
     int64_t n_segment, n_block;
     int64_t assumed;        /* blocks whose size is a guess: see rewind.c */
+    uint64_t open_bytes;    /* they may be larger by this much together */
 };
 
 /* How a trace tells frees; a recorder can leave either out. */
