@@ -1,120 +1,274 @@
 /* cmd_replay.c - "peakproof replay": PyTorch snapshots through our
-** allocator. */
+** allocator, and what held the memory. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "bench/command.h"
-#include "snapshot/replay.h"
+#include "snapshot/account.h"
 
-#define SNAPSHOT_LIMIT ((size_t)4 << 30)
+/* What was asked for, apart from the points that the ask lists. */
+struct request {
+    struct account_ask ask;
+    struct mem_config set;      /* the command line's, on the file's */
+    struct patterns patterns;
+    struct buf text, idle;      /* --set, echoed; and what of it is idle */
+    bool changes;               /* some setting is not idle */
+};
 
-/* Settings of the file, then those of the command line, in order. */
-static int settings(const struct args *a, struct mem_config *c, struct err *e)
+/* ---- settings ----------------------------------------------------------- */
+
+static int one_setting(struct request *q, const char *set,
+                       struct mem_config *c, bool first, struct err *e)
+{
+    enum setting_effect effect = SETTING_USED;
+    const char *mark = strchr(set, '=');
+    char key[64];
+    int rc;
+
+    if (mark == NULL || mark == set || (size_t)(mark - set) >= sizeof key)
+        return err_set(e, ERR_USAGE, "--set %s: must be key=value, for "
+                       "instance max_split_size_mb=128", set);
+    memcpy(key, set, (size_t)(mark - set));
+    key[mark - set] = '\0';
+    if (strcmp(key, "limit") == 0 && strcmp(mark + 1, "?") == 0) {
+        q->ask.least_limit = true;
+        return ERR_OK;
+    }
+    rc = mem_config_set(c, key, mark + 1, &effect, e);
+    if (rc == ERR_OK && effect == SETTING_UNKNOWN)
+        rc = mem_config_set(c, key, mark + 1, NULL, e);
+    if (rc != ERR_OK) return err_wrap(e, "--set");
+    if (!first) return ERR_OK;
+    if (effect == SETTING_USED) q->changes = true;
+    buf_printf(&q->text, "%s%s", q->text.len > 0 ? " " : "", set);
+    if (effect == SETTING_IDLE)
+        buf_printf(&q->idle, "%s%s", q->idle.len > 0 ? ", " : "", set);
+    return ERR_OK;
+}
+
+/* The command line's settings, in order, over c. */
+static int settings(const struct args *a, struct request *q,
+                    struct mem_config *c, bool first, struct err *e)
 {
     const char *const *set;
-    int n, i, rc = ERR_OK;
+    int n, rc = ERR_OK;
 
     set = args_list(a, "set", &n);
-    for (i = 0; rc == ERR_OK && i < n; i++) {
-        const char *mark = strchr(set[i], '=');
-        char key[64];
-
-        if (mark == NULL || mark == set[i] ||
-            (size_t)(mark - set[i]) >= sizeof key)
-            return err_set(e, ERR_USAGE, "--set %s: must be key=value, for "
-                           "instance max_split_size_mb=128", set[i]);
-        memcpy(key, set[i], (size_t)(mark - set[i]));
-        key[mark - set[i]] = '\0';
-        rc = mem_config_set(c, key, mark + 1, e);
-        if (rc != ERR_OK) rc = err_wrap(e, "--set");
-    }
+    for (int i = 0; rc == ERR_OK && i < n; i++)
+        rc = one_setting(q, set[i], c, first, e);
     return rc;
 }
 
-static int replay_all(const struct args *a, const struct snapshot *s,
-                      const char *path, json_t *files, struct err *e)
+static int find_by(const struct args *a, struct request *q, struct err *e)
 {
-    struct replay *r = calloc((size_t)s->n_device + 1, sizeof *r);
-    struct mem_config c = s->config;
-    int64_t i, n = 0;
-    int rc = r == NULL ? err_nomem(e) : settings(a, &c, e);
+    const char *by = args_text(a, "by");
 
-    for (i = 0; rc == ERR_OK && i < s->n_device; i++) {
-        const struct snapshot_device *d = &s->device[i];
+    if (args_has(a, "patterns")) {
+        if (by != NULL)
+            return err_set(e, ERR_USAGE, "replay: --by or --patterns, not "
+                           "both");
+        q->ask.by = BY_PATTERN;
+        q->ask.patterns = &q->patterns;
+        return patterns_load(args_text(a, "patterns"), &q->patterns, e);
+    }
+    for (int i = 0; by != NULL && compose_names[i] != NULL; i++)
+        if (strcmp(by, compose_names[i]) == 0)
+            q->ask.by = (enum compose_by)i;
+    return ERR_OK;
+}
+
+static int read_request(const struct args *a, struct request *q,
+                        struct err *e)
+{
+    struct mem_config unused = {0};
+    int64_t rows = 12;
+    int rc = find_by(a, q, e);
+
+    if (rc == ERR_OK) rc = settings(a, q, &unused, true, e);
+    if (rc == ERR_OK) rc = args_int(a, "rows", 0, 1000000, &rows, e);
+    q->ask.at = args_list(a, "at", &q->ask.n_at);
+    q->ask.since = args_text(a, "since");
+    q->ask.waves = args_text(a, "waves");
+    q->ask.rows = (int)rows;
+    q->ask.set_text = buf_text(&q->text);
+    q->ask.idle = q->idle.len > 0 ? buf_text(&q->idle) : NULL;
+    return rc;
+}
+
+/* ---- files -------------------------------------------------------------- */
+
+static int put_device(struct request *q, const struct snapshot *s,
+                      int64_t device, const char *path, struct buf *text,
+                      json_t *list, struct err *e)
+{
+    struct account x = {0};
+    json_t *v;
+    int rc = account_device(s, device, path, &q->ask, &x, e);
+
+    if (rc == ERR_USAGE) return err_wrap(e, "replay: %s", path);
+    if (rc != ERR_OK) return rc;
+    if (list == NULL) {
+        if (text->len > 0) buf_putc(text, '\n');
+        rc = account_tell(&x, &q->ask, path, text, e);
+    } else {
+        v = account_json(&x, &q->ask);
+        if (json_array_append_new(list, v) != 0) rc = err_nomem(e);
+    }
+    account_free(&x);
+    return rc;
+}
+
+static int put_file(const struct args *a, struct request *q,
+                    const char *path, struct buf *text, json_t *list,
+                    struct err *e)
+{
+    struct snapshot s = {0};
+    int rc = snapshot_load(path, &s, e);
+    int64_t shown = 0;
+
+    if (rc != ERR_OK) return rc;
+    q->set = s.config;
+    rc = settings(a, q, &q->set, false, e);
+    q->ask.set = q->changes ? &q->set : NULL;
+    for (int64_t i = 0; rc == ERR_OK && i < s.n_device; i++) {
+        const struct snapshot_device *d = &s.device[i];
 
         if (d->n_event == 0 && d->n_segment == 0) continue;
-        rc = replay_device(s, i, path, &c, &r[n], e);
-        n += rc == ERR_OK;
+        rc = put_device(q, &s, i, path, text, list, e);
+        shown++;
     }
-    if (rc == ERR_OK &&
-        json_array_append_new(files, replay_json(path, r, n)) != 0)
-        rc = err_nomem(e);
-    free(r);
+    if (rc == ERR_OK && shown == 0 && list == NULL)
+        buf_printf(text, "%s%s: no device holds memory or has a trace\n",
+                   text->len > 0 ? "\n" : "", path);
+    snapshot_free(&s);
     return rc;
 }
 
-static int replay_file(const struct args *a, const char *path, json_t *files,
+/* A file that cannot be answered is one line; the others are. */
+static int put_failure(const char *path, const struct err *why, json_t *files,
                        struct err *e)
 {
-    struct buf b = BUF_INIT;
-    struct snapshot s = {0};
-    int rc = file_read(path, SNAPSHOT_LIMIT, &b, e);
+    if (files == NULL) {
+        say_error(why);
+        return ERR_OK;
+    }
+    return json_array_append_new(files, json_pack("{s:s, s:s}", "file", path,
+                                                  "error", why->text)) == 0
+         ? ERR_OK : err_nomem(e);
+}
 
-    if (rc == ERR_OK) rc = snapshot_read(buf_text(&b), b.len, path, &s, e);
-    buf_free(&b);
-    if (rc != ERR_OK) return rc;
-    rc = replay_all(a, &s, path, files, e);
-    snapshot_free(&s);
+static int put_files(const struct args *a, struct request *q, json_t *files,
+                     int *failed, struct err *e)
+{
+    int rc = ERR_OK;
+
+    for (int i = 0; rc == ERR_OK && i < a->n_operand; i++) {
+        const char *path = a->operand[i];
+        json_t *list = files != NULL ? json_array() : NULL;
+        struct buf text = BUF_INIT;
+        struct err why = {0};
+        int one = put_file(a, q, path, &text, list, &why);
+
+        if (one == ERR_INPUT) {
+            if (*failed == ERR_OK) *failed = one;
+            json_decref(list);
+            rc = put_failure(path, &why, files, e);
+            buf_free(&text);
+        } else if (one != ERR_OK) {
+            json_decref(list);
+            buf_free(&text);
+            *e = why;
+            return one;
+        } else if (files != NULL) {
+            rc = json_array_append_new(files, json_pack("{s:s, s:o}", "file",
+                     path, "devices", list)) == 0 ? ERR_OK : err_nomem(e);
+        } else {
+            if (i > 0) out_text("\n", 1);
+            rc = out_put(&text, e);
+        }
+    }
     return rc;
 }
 
 static int run(const struct args *a, struct err *e)
 {
-    json_t *files = json_array(), *top;
-    struct mem_config unused = {0};
-    int i, rc = files == NULL ? err_nomem(e) : settings(a, &unused, e);
+    struct request q = {.text = BUF_INIT, .idle = BUF_INIT};
+    json_t *files = NULL, *top;
+    int failed = ERR_OK, rc = read_request(a, &q, e);
 
-    for (i = 0; rc == ERR_OK && i < a->n_operand; i++)
-        rc = replay_file(a, a->operand[i], files, e);
+    if (rc == ERR_OK && a->json) {
+        files = json_array();
+        if (files == NULL) rc = err_nomem(e);
+    }
+    if (rc == ERR_OK) rc = put_files(a, &q, files, &failed, e);
+    buf_free(&q.text);
+    buf_free(&q.idle);
+    patterns_free(&q.patterns);
     if (rc != ERR_OK) {
         json_decref(files);
         return rc;
     }
-    top = json_pack("{s:i, s:o}", "format", 1, "files", files);
-    return top == NULL ? err_nomem(e) : out_json(top, e);
+    if (files != NULL) {
+        top = json_pack("{s:i, s:o}", "format", 1, "files", files);
+        rc = top == NULL ? err_nomem(e) : out_json(top, e);
+    }
+    if (rc != ERR_OK || failed == ERR_OK) return rc;
+    e->text[0] = '\0';          /* each file has said why */
+    e->code = (enum err_code)failed;
+    return failed;
 }
 
 static const struct command_option options[] = {
+    {.name = "by", .arg = "KEY", .values = compose_names,
+     .help = "what to group bytes by: frame (default), module, file, "
+             "category, size, stream, pool or age"},
+    {.name = "patterns", .arg = "FILE",
+     .help = "group by the lines \"GROUP: PATTERN\" of a file: the first "
+             "whose pattern stands in a frame \"name (file:line)\""},
+    {.name = "at", .arg = "POINT", .repeats = true,
+     .help = "what is allocated after an event (its number, or "
+             "time=MICROSECONDS), at the peak, start, end, or first oom"},
+    {.name = "since", .arg = "POINT",
+     .help = "what grew from there to the end"},
+    {.name = "waves", .arg = "NAME",
+     .help = "show only the annotations of this name: the peak of each"},
+    {.name = "rows", .arg = "N",
+     .help = "groups to show in text (default: 12; 0: all)"},
     {.name = "set", .arg = "KEY=VALUE", .repeats = true,
      .help = "replay under another allocator setting, named as in "
-             "PYTORCH_CUDA_ALLOC_CONF, or limit=BYTES of device memory"},
+             "PYTORCH_CUDA_ALLOC_CONF, or limit=BYTES of device memory; "
+             "limit=? finds the least that suffices"},
     {.name = NULL}
 };
 
 static const char *const examples[] = {
     "peakproof replay snapshot.pickle",
-    "peakproof replay --set max_split_size_mb=128 rank0.pickle rank1.pickle",
+    "peakproof replay --by module --at oom rank0.pickle",
+    "peakproof replay --set limit=? --set max_split_size_mb=128 rank0.pickle",
     NULL
 };
 
 const struct command cmd_replay = {
     .name = "replay",
-    .synopsis = "[--set KEY=VALUE]... SNAPSHOT...",
-    .about = "PyTorch memory snapshots through our allocator",
+    .synopsis = "[--by KEY] [--at POINT]... [--since POINT] "
+                "[--set KEY=VALUE]... SNAPSHOT...",
+    .about = "PyTorch memory snapshots: peaks, and what held the memory",
     .text =
         "Reads snapshots as torch.cuda.memory._dump_snapshot writes them "
-        "(pickles of protocol 2 to 5; anything that would run code is "
-        "refused) and replays every device's trace: each allocation is "
-        "predicted and compared with the record. Prints JSON: peaks of "
-        "allocated, reserved, requested and active bytes, how many blocks "
-        "and segments fell elsewhere than recorded (0 where our allocator is "
-        "PyTorch's), and the state at the end.\n\n"
-        "A trace that begins in mid-run starts from the state that its end "
-        "and its events imply; assumed_sizes counts blocks whose unsplit "
-        "slack they do not tell. With --set the same requests are replayed "
-        "under other settings: what would have been. Expandable segments and "
-        "private pools are refused by name.",
+        "(PyTorch 1.13 to current, pickles of protocol 2 to 5; anything that "
+        "would run code is refused). Lines that begin with ! say what must be "
+        "known before the numbers are believed. Then the peaks of allocated, "
+        "reserved, requested and active bytes, and for the peak, each "
+        "recorded out-of-memory, the end and every --at, which frames held "
+        "how much.\n\n"
+        "The trace is followed as recorded, which is exact also for "
+        "expandable segments and private pools. Where our allocator is "
+        "PyTorch's, every address is predicted as well and compared. A trace "
+        "that begins in mid-run starts from the state that its end and its "
+        "events imply. With --set the same requests are replayed under other "
+        "settings, beside those recorded: what would have been.\n\n"
+        "A file that cannot be read is one line, the others are answered, and "
+        "the exit code is 3.",
     .option = options,
     .operand = "SNAPSHOT",
     .min_operands = 1,

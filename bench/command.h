@@ -101,5 +101,8 @@ bool out_finish(void);          /* closes; false, and said, when lost */
 int out_json(json_t *v, struct err *e) MUST_CHECK;
 /* "peakproof: warning: ..." on standard error. */
 void say_warning(const char *fmt, ...) ERR_PRINTF(1, 2);
+/* "peakproof: ..." there, as main says what a command failed with: for one of
+** several that goes on. */
+void say_error(const struct err *e);
 
 #endif

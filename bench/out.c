@@ -52,6 +52,12 @@ int out_json(json_t *v, struct err *e)
     return out_put(&b, e);
 }
 
+void say_error(const struct err *e)
+{
+    out_flush();
+    fprintf(stderr, "peakproof: %s\n", e->text);
+}
+
 void say_warning(const char *fmt, ...)
 {
     va_list ap;

@@ -1,40 +1,146 @@
-# PyTorch snapshots through our allocator.
+# PyTorch snapshots: what held the memory, and our allocator beside the record.
 
-$ peakproof replay $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep -E '_peak_bytes|_mismatches'
->           "allocated_peak_bytes": 2004878848,
->           "reserved_peak_bytes": 2025848832,
->           "requested_peak_bytes": 2004195916,
->           "active_peak_bytes": 2004879360,
->           "address_mismatches": 0,
->           "segment_mismatches": 0,
->             "block_mismatches": 0
-$ for p in 2 3 5; do peakproof replay $TOP/tests/fuzz/corpus/snapshot/protocol$p | grep -c '"allocated_peak_bytes": 2004878848'; done
-> 1
-> 1
-> 1
-$ cat $TOP/tests/fuzz/corpus/snapshot/protocol4 | peakproof replay - | grep '"file"'
->       "file": "-",
+$ peakproof replay $TOP/tests/golden/snapshots/composition.pickle
+>* */composition.pickle, device 0: 9 events, default settings
+>   predicted: every block and segment where it was recorded
+>   bytes                     peak                 end
+>   allocated          524,288,000         209,715,200
+>   reserved           524,288,000         524,288,000
+>   requested          524,288,000         209,715,200
+>   active             524,288,000         209,715,200
+> 
+>   at the peak, event 3 of 9: 524,288,000 B allocated
+>          314,572,800   60.0 %  attention (model.py:20)
+>          209,715,200   40.0 %  mlp (model.py:30)
+>   largest blocks then:
+>          314,572,800  event 1  attention (model.py:20)
+>          209,715,200  event 3  mlp (model.py:30)
+> 
+>   at the end: 209,715,200 B allocated
+>          209,715,200  100.0 %  adam (model.py:40)
 
-# 2,000,000,000 B round up to 2^31 in quarters of a power of two.
-$ peakproof replay --set roundup_power2_divisions=4 $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep allocated_peak
->           "allocated_peak_bytes": 2151679488,
-$ peakproof replay --set limit=1000000000 $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep ooms
->           "ooms": 1,
+# Groups, points, growth.
 
-$ peakproof replay $TOP/tests/fuzz/corpus/snapshot/runs-code
-!* peakproof: */runs-code: byte 2: the pickle would make objects or run code; a memory snapshot does not
+$ cp $TOP/tests/golden/snapshots/composition.pickle c.pickle; peakproof replay --by module --at 8 --at time=1700000000057000 c.pickle | grep -A1 '^  at'
+>   at the peak, event 3 of 9: 524,288,000 B allocated
+>          524,288,000  100.0 %  model  x 2
+> --
+>   at the point, event 8 of 9: 209,715,200 B allocated
+>          209,715,200  100.0 %  model
+> --
+>   at the point, event 1 of 9: 314,572,800 B allocated
+>          314,572,800  100.0 %  model
+> --
+>   at the end: 209,715,200 B allocated
+>          209,715,200  100.0 %  model
+$ for by in file category size stream pool age; do peakproof replay --by $by c.pickle | sed -n '10,11p'; done
+>          524,288,000  100.0 %  model.py  x 2
+>   largest blocks then:
+>          524,288,000  100.0 %  (no category)  x 2
+>   largest blocks then:
+>          314,572,800   60.0 %  314572800 B
+>          209,715,200   40.0 %  209715200 B
+>          524,288,000  100.0 %  stream 0  x 2
+>   largest blocks then:
+>          524,288,000  100.0 %  pool (0, 0)  x 2
+>   largest blocks then:
+>          524,288,000  100.0 %  under 10 events  x 2
+>   largest blocks then:
+$ peakproof replay --since 3 c.pickle | sed -n '/growth/,$p'
+>   growth from event 3 to the end: -314,572,800 B
+>         -314,572,800  attention (model.py:20)
+>          209,715,200  adam (model.py:40)
+>         -209,715,200  mlp (model.py:30)
++ groups
+| # the mixer and the rest
+| mixer: attention (
+| rest: model.py:[3-9]*)
+$ peakproof replay --patterns groups c.pickle | sed -n '10,11p'
+>          314,572,800   60.0 %  mixer
+>          209,715,200   40.0 %  rest
+$ peakproof replay --rows 1 c.pickle | sed -n '10,11p'
+>          314,572,800   60.0 %  attention (model.py:20)
+>          209,715,200   40.0 %  in 1 more (--rows 0 shows all)
+$ peakproof replay --at 9 c.pickle
+!* peakproof: replay: c.pickle: '9' is no point of device 0 (0 to 8, *
+= 2
+$ peakproof replay --at oom c.pickle
+! peakproof: replay: c.pickle: device 0: no out-of-memory was recorded
+= 2
+$ echo nothing >bad; peakproof replay --patterns bad c.pickle
+! peakproof: bad:1: must be GROUP: PATTERN
 = 3
+$ peakproof replay --patterns groups --by file c.pickle
+! peakproof: replay: --by or --patterns, not both
+= 2
+
+# What must be known first.
+
+$ for f in no-trace ring-overflow oom-recorded expandable private-pool conf-throw; do peakproof replay $TOP/tests/golden/snapshots/$f.pickle | grep '!'; done
+>*   ! no history was recorded: a state, without a peak (to record one: *
+>*   ! the ring buffer overflowed (3 entries kept): peaks are of the last 3 events only; before, allocated may have been up to 1,048,576,000 B (reserved)*
+>   ! out of memory at event 2: asked 41,943,040 B with 20,971,520 B free on the device; 62,914,560 B allocated, 62,914,560 B reserved
+>   ! not predicted, but followed as recorded: expandable_segments:True
+>   ! not predicted, but followed as recorded: private pools (CUDA graphs)
+>   ! throw_on_cudamalloc_oom:True decided nothing: no out-of-memory and no freed segment
+
+# Every protocol, from a file or a pipe.
+
+$ for p in 2 3 4 5; do peakproof replay --json $TOP/tests/fuzz/corpus/snapshot/protocol$p | grep -cE '"allocated_peak_bytes": 2004878848|_mismatches": 0'; done
+> 5
+> 5
+> 5
+> 5
+$ cat $TOP/tests/fuzz/corpus/snapshot/protocol4 | peakproof replay --json - | grep '"file"'
+>       "file": "-",
+$ gzip -c c.pickle | peakproof replay -
+! peakproof: -: byte 0: compressed by gzip (zcat FILE | peakproof replay -)
+= 3
+
+# Other settings. 2,000,000,000 B round up to 2^31 in quarters of a power of
+# two.
+
+$ peakproof replay --set roundup_power2_divisions=4 $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep -E -- '--set|allocated  '
+>   --set: roundup_power2_divisions=4
+>   bytes           peak, recorded         peak, --set                 end
+>   allocated        2,004,878,848       2,151,679,488           7,342,080
+$ peakproof replay --set limit=1000000000 $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep '! with'
+>   ! with limit=1000000000: 1 allocations fail, the first at event 4
+$ peakproof replay --set limit=? $TOP/tests/golden/snapshots/growing-lengths.pickle | grep least
+>   least limit under which every allocation succeeds: 199,229,440 B; 2 MiB less fails first at event 37
+$ peakproof replay --set garbage_collection_threshold=0.5 c.pickle | grep -E '!|--set'
+>   ! garbage_collection_threshold=0.5 changes nothing in a replay
+$ peakproof replay --set max_split_size_mb=512 c.pickle | grep -E '!|--set'
+>   ! with max_split_size_mb=512: every block and segment stays where it was recorded
+>   --set: max_split_size_mb=512
+>   bytes           peak, recorded         peak, --set                 end
+
+# A refused file is one line, and the others are answered.
+
+$ peakproof replay $TOP/tests/fuzz/corpus/snapshot/runs-code none.pickle c.pickle | grep allocated,
+!* peakproof: */runs-code: byte 2: the pickle would make objects or run code; a memory snapshot does not
+! peakproof: none.pickle: No such file or directory
+= 1
+$ peakproof replay none.pickle c.pickle >text; echo $?; grep -c allocated text
+> 3
+> 3
+! peakproof: none.pickle: No such file or directory
+$ peakproof replay --json none.pickle c.pickle | grep -E '"error"|allocated_peak_bytes'
+>       "error": "none.pickle: No such file or directory"
+>           "allocated_peak_bytes": 524288000,
+$ peakproof replay --json none.pickle >json; echo $?
+> 3
 $ head -c 100 $TOP/tests/fuzz/corpus/snapshot/protocol4 | peakproof replay -
 !* peakproof: -: *
-= 3
-$ peakproof replay none.pickle
-! peakproof: none.pickle: No such file or directory
 = 3
 $ peakproof replay --set foo=1 none.pickle
 !* peakproof: --set: foo: not a setting of the allocator*
 = 2
 $ peakproof replay --set limit none.pickle
 !* peakproof: --set limit: must be key=value*
+= 2
+$ peakproof replay --by frames none.pickle
+! peakproof: replay: --by: unknown value 'frames' (did you mean 'frame'?)
 = 2
 $ peakproof replay
 !...
