@@ -258,7 +258,7 @@ $ sed -n 's/.*"command": //p' second/run.json
 $ peakproof run --out o --snapshot snap --only ep2 two.lua >table; ls snap
 > two.ep2.rank0.pickle
 > two.ep2.rank1.pickle
-$ peakproof replay snap/* | grep -c 'mismatches": 0'
+$ peakproof replay --json snap/* | grep -c 'mismatches": 0'
 > 6
 $ peakproof run --out o --snapshot snap --only ep1 -j 2 two.lua >table; ls snap | wc -l
 > 4
