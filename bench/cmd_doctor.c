@@ -111,8 +111,9 @@ static void find_nccl(const struct cuda_module *m, struct finding *f)
         snprintf(f->text, sizeof f->text, "%d.%d.%d", v.nccl / 10000,
                  v.nccl / 100 % 100, v.nccl % 100);
     else
-        snprintf(f->text, sizeof f->text, "not in the module: ranks share "
-                 "one GPU (install NCCL, then make cuda)");
+        snprintf(f->text, sizeof f->text, "built without it, or no "
+                 "libnccl.so.2: ranks share one GPU (install NCCL, then make "
+                 "cuda)");
 }
 
 static void find_gpu(const struct cuda_module *m, int gpu, int n,

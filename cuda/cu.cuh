@@ -52,7 +52,9 @@ struct cu {
     struct dev dev;             /* first: a struct dev is a struct cu */
     int gpu, rank;
     cudaStream_t stream;        /* everything of a rank runs in this one */
-    cublasHandle_t blas;
+    cublasHandle_t blas;        /* null before the first product */
+    void *work;                 /* its workspace, or null */
+    size_t work_bytes;
     /* room for host arrays that a kernel reads (slices, ranges, offsets):
     ** pinned staging and its device copy, outside the rank's allocator */
     unsigned char *stage, *meta;
@@ -107,6 +109,9 @@ int cu_meta_begin(struct cu *c, size_t need, struct err *e);
 void *cu_meta_host(struct cu *c, size_t n, void **device);
 int cu_meta_send(struct cu *c, struct err *e);
 void *cu_meta_room(struct cu *c, size_t n);
+
+/* The handle for products, made at the first of them. */
+int cu_blas(struct cu *c, cublasHandle_t *out, struct err *e);
 
 /* ---- views -------------------------------------------------------------- */
 

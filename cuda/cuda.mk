@@ -27,19 +27,19 @@ NVCC_FLAGS   = -std=c++17 -O3 -lineinfo $(CUDA_CODE) -I. -Isrc -Icuda \
                $(if $(NCCL_H),-DPEAKPROOF_NCCL -isystem $(NCCL_ROOT)/include)
 CUDA_LIBDIRS = $(wildcard $(CUDA_ROOT)/lib64 $(CUDA_ROOT)/lib \
                    $(CUDA_ROOT)/targets/x86_64-linux/lib $(NCCL_ROOT)/lib)
-# By file name: wheels have no libcublas.so without a number.
-cuda_lib     = $(firstword $(foreach d,$(CUDA_LIBDIRS),\
-                   $(wildcard $(d)/lib$(1).so $(d)/lib$(1).so.[0-9]*)))
-CUDA_LINK    = -Xlinker $(call cuda_lib,cublas) $(if $(NCCL_H),\
-                   -Xlinker $(or $(call cuda_lib,nccl),-lnccl)) \
-               $(foreach d,$(CUDA_LIBDIRS),-Xlinker -rpath=$(abspath $(d)))
-CUDA_OBJS   := $(patsubst cuda/%.cu,$(BUILD)/nvcc/%.o,$(wildcard cuda/*.cu))
+# cuBLAS and NCCL are loaded when they are needed (cuda/load): first from where
+# they were when this was built.
+CUDA_LINK    = $(foreach d,$(CUDA_LIBDIRS),-Xlinker -rpath=$(abspath $(d))) \
+               -ldl
+CUDA_OBJS   := $(patsubst cuda/%.cu,$(BUILD)/nvcc/%.o,\
+                   $(wildcard cuda/*.cu cuda/load/*.cu)) \
+               $(BUILD)/nvcc/err.o $(BUILD)/nvcc/libs.o
 
 .PHONY: cuda deps-cuda print-nvcc
 print-nvcc:
 	@echo $(NVCC)
 cuda: $(MODULE)
-$(MODULE): $(CUDA_OBJS) $(BUILD)/nvcc/err.o
+$(MODULE): $(CUDA_OBJS)
 	$(call say,LINK,$@)
 	$(Q)$(NVCC) -shared -cudart static -o $@.new $^ $(CUDA_LINK) \
 	    -Xlinker -z,defs
@@ -59,8 +59,7 @@ $(BUILD)/nvcc/module.o: private NVCC_FLAGS += \
 # Times of kernels beside the GPU's own rates; tests/device/run.sh runs it.
 .PHONY: cuda-bench
 cuda-bench: $(BUILD)/bench-device
-$(BUILD)/bench-device: tests/device/bench_device.cu $(CUDA_OBJS) \
-                       $(BUILD)/nvcc/err.o
+$(BUILD)/bench-device: tests/device/bench_device.cu $(CUDA_OBJS)
 	$(call say,NVCC,$<)
 	$(Q)$(NVCC) $(NVCC_FLAGS) -cudart static -o $@ $^ $(CUDA_LINK)
 
@@ -84,10 +83,12 @@ $(BUILD)/nvcc/native.o: tests/device/native.cu $(BUILD)/cuda.flags
 	$(Q)$(NVCC) $(NVCC_FLAGS) -c -o $@ $<
 
 # What the module needs of the program's code, position-independent.
-$(BUILD)/nvcc/err.o: src/base/err.c $(BUILD)/flags
+$(BUILD)/nvcc/err.o: src/base/err.c
+$(BUILD)/nvcc/libs.o: src/dev/libs.c
+$(BUILD)/nvcc/err.o $(BUILD)/nvcc/libs.o: $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -c -o $@ $<
+	$(call say,CC,$(filter %.c,$^))
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -c -o $@ $(filter %.c,$^)
 
 $(BUILD)/cuda.flags: FORCE
 	@[ -n "$(NVCC)" ] || { echo "cuda: no nvcc in CUDA_HOME, PATH or" \

@@ -1,7 +1,7 @@
 /*
-** device.cu - the cuda device: segments by cudaMalloc, one stream and one
-** cuBLAS handle a rank, copies, errors, and room for host arrays that kernels
-** read.
+** device.cu - the cuda device: segments by cudaMalloc, one stream and at most
+** one cuBLAS handle a rank, copies, errors, and room for host arrays that
+** kernels read.
 */
 #include "cu.cuh"
 
@@ -86,13 +86,6 @@ static int make_handles(struct cu *c, struct err *e)
     CU_TRY(cudaSetDevice(c->gpu));
     CU_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
     CU_TRY(cudaEventCreateWithFlags(&c->meta_free, cudaEventDisableTiming));
-    CU_BLAS(cublasCreate(&c->blas));
-    CU_BLAS(cublasSetStream(c->blas, c->stream));
-    /* long sums stay in f32 where cuBLAS splits them: adapter gradients are
-    ** sums over all rows */
-    CU_BLAS(cublasSetMathMode(c->blas, static_cast<cublasMath_t>(
-        CUBLAS_DEFAULT_MATH |
-        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
     c->meta_bytes = meta_room;
     CU_TRY(cudaMallocHost(reinterpret_cast<void **>(&c->stage), meta_room));
     CU_TRY(cudaMalloc(reinterpret_cast<void **>(&c->meta), meta_room));
@@ -282,8 +275,40 @@ int cu_view_of(const struct mat *m, int64_t rows, int64_t cols,
 ** when it has taken them. */
 static int cu_workspace(struct dev *d, void *p, size_t n, struct err *e)
 {
-    CU_BLAS(cublasSetWorkspace(cu_of(d)->blas, p, n));
+    struct cu *c = cu_of(d);
+
+    c->work = p;
+    c->work_bytes = n;
+    if (c->blas != nullptr) CU_BLAS(cublasSetWorkspace(c->blas, p, n));
     return ERR_OK;
+}
+
+static int set_up_blas(struct cu *c, cublasHandle_t h, struct err *e)
+{
+    CU_BLAS(cublasSetStream(h, c->stream));
+    /* long sums stay in f32 where cuBLAS splits them: adapter gradients are
+    ** sums over all rows */
+    CU_BLAS(cublasSetMathMode(h, static_cast<cublasMath_t>(
+        CUBLAS_DEFAULT_MATH |
+        CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
+    if (c->work != nullptr)
+        CU_BLAS(cublasSetWorkspace(h, c->work, c->work_bytes));
+    return ERR_OK;
+}
+
+int cu_blas(struct cu *c, cublasHandle_t *out, struct err *e)
+{
+    cublasHandle_t h;
+    int rc = ERR_OK;
+
+    if (c->blas == nullptr) {
+        CU_BLAS(cublasCreate(&h));
+        rc = set_up_blas(c, h, e);
+        if (rc == ERR_OK) c->blas = h;
+        else cublasDestroy(h);
+    }
+    *out = c->blas;
+    return rc;
 }
 
 const struct dev_ops cu_ops = {

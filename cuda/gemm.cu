@@ -79,12 +79,15 @@ static int run_blas(struct cu *d, const cu_view &c, const cu_view &a,
 {
     float alpha = static_cast<float>(g->alpha);
     float beta = static_cast<float>(g->beta);
+    cublasHandle_t blas;
+    int rc = cu_blas(d, &blas, e);
 
+    if (rc != ERR_OK) return rc;
     if (a.ld > INT32_MAX || b.ld > INT32_MAX || c.ld > INT32_MAX)
         return err_set(e, ERR_RUN, "cuda: a matrix row is too long for "
                        "cublas");
     CU_BLAS(cublasGemmEx(
-        d->blas, g->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+        blas, g->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
         g->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N, c.cols, c.rows, inner, &alpha,
         b.p, type_of(static_cast<enum dtype>(b.t)), static_cast<int>(b.ld),
         a.p, type_of(static_cast<enum dtype>(a.t)), static_cast<int>(a.ld),

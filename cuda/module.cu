@@ -61,10 +61,10 @@ static int module_versions(struct cuda_versions *out, struct err *e)
     memset(out, 0, sizeof *out);
     CU_TRY(cudaDriverGetVersion(&out->driver));
     CU_TRY(cudaRuntimeGetVersion(&out->runtime));
-    CU_BLAS(cublasGetProperty(MAJOR_VERSION, &major));
-    CU_BLAS(cublasGetProperty(MINOR_VERSION, &minor));
-    CU_BLAS(cublasGetProperty(PATCH_LEVEL, &patch));
-    out->cublas = major * 10000 + minor * 100 + patch;
+    if (cublasGetProperty(MAJOR_VERSION, &major) == CUBLAS_STATUS_SUCCESS &&
+        cublasGetProperty(MINOR_VERSION, &minor) == CUBLAS_STATUS_SUCCESS &&
+        cublasGetProperty(PATCH_LEVEL, &patch) == CUBLAS_STATUS_SUCCESS)
+        out->cublas = major * 10000 + minor * 100 + patch;
     out->nccl = nccl_version();
     return ERR_OK;
 }

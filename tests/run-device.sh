@@ -51,8 +51,8 @@ out=$scratch/all
 sh tests/device/run.sh --dry --archive "$scratch/kept.tgz" "$out" \
     >"$scratch/said" 2>&1
 check 'errors end it with 1' [ $? -eq 1 ]
-for s in smoke operators tiny layers-8 layers-40 profile kernels program-memcheck \
-         two-gpus processes; do
+for s in smoke operators tiny layers-8 layers-40 profile kernels \
+         program-memcheck two-gpus processes; do
     check "$s" passes $s
 done
 for s in memcheck racecheck synccheck; do

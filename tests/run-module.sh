@@ -31,6 +31,15 @@ check 'doctor tells of NCCL' found '^nccl '
 ldd "$build/peakproof" >"$scratch/links"
 check 'the program links no CUDA' \
     sh -c "! grep -qiE 'cuda|cublas|nccl' '$scratch/links'"
+# Without cuBLAS and NCCL, asked for under names that nothing has, it loads.
+LC_ALL=C sed 's/libcublas\.so\./libnoblas.so./g; s/libnccl\.so/libnoncl.so/g' \
+    "$module" >"$scratch/bare.so"
+PEAKPROOF_MODULE_PATH="$scratch/bare.so" "$build/peakproof" doctor \
+    >"$scratch/doctor" 2>&1
+check 'it loads without cuBLAS' found '^libs .*cuBLAS none'
+check 'and without NCCL' found '^nccl  *- .*no libnccl'
+rm -f "$scratch/bare.so"
+"$build/peakproof" doctor >"$scratch/doctor" 2>&1
 if command -v cuobjdump >/dev/null; then
     cuobjdump --list-elf "$module" >"$scratch/code" 2>&1
     cuobjdump --list-ptx "$module" >>"$scratch/code" 2>&1

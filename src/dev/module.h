@@ -32,7 +32,8 @@ struct cuda_info {
 };
 
 /* As the libraries number themselves (13000 is CUDA 13.0, 22703 NCCL
-** 2.27.3); nccl is 0 in a module built without it, driver where there is
+** 2.27.3). 0: nccl in a module built without it, cublas and nccl where the
+** library is not found, driver where there is
 ** none. */
 struct cuda_versions { int driver, runtime, cublas, nccl; };
 
