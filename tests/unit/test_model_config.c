@@ -119,7 +119,7 @@ static void test_dense_models(void **state)
         assert_int_equal(model_value(&m), want[i].value);
         assert_int_equal(m.experts, 0);
         assert_true(m.attn_gate == hybrid && m.norm_zero_centred == hybrid);
-    assert_true(m.head_norm && !m.qkv_bias);
+        assert_true(m.head_norm && !m.qkv_bias);
         model_free(&m);
     }
 }
