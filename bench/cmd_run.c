@@ -60,9 +60,9 @@ static const char *environment(const char *name, void *ctx)
 /* What a rank that is a process leaves out: its records are rank 0's. */
 static int check_processes(const struct run *r, struct err *e)
 {
-    static const char *const no[] = {"resume", "snapshot"};
+    static const char *const no[] = {"resume", "snapshot", "save-adapters"};
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         if (args_has(r->args, no[i]))
             return err_set(e, ERR_USAGE, "run: --%s needs all ranks in one "
                            "process (%s is set: start it without a "
@@ -109,6 +109,7 @@ static int read_options(struct run *r, struct err *e)
     r->x.check = args_has(a, "check");
     r->x.snapshots = args_has(a, "snapshot");
     r->x.histograms = args_has(a, "histograms");
+    r->x.save_adapters = args_text(a, "save-adapters");
     r->x.interrupt = &interrupt;
     r->workers = 1;
     r->dir = args_has(a, "out") ? args_text(a, "out") : "out";
@@ -121,6 +122,9 @@ static int read_options(struct run *r, struct err *e)
     if (rc == ERR_OK && r->x.histograms && !r->x.ops->computes)
         rc = err_set(e, ERR_USAGE, "run: --histograms: device %s has no "
                      "router (use --device cpu)", r->x.device);
+    if (rc == ERR_OK && r->x.save_adapters != NULL && !r->x.ops->computes)
+        rc = err_set(e, ERR_USAGE, "run: --save-adapters: device %s learns "
+                     "nothing (use --device cpu)", r->x.device);
     return rc;
 }
 
@@ -151,6 +155,7 @@ static int list_jobs(struct run *r, struct err *e)
             if (width > r->x.name_width) r->x.name_width = width;
         }
     }
+    r->x.one_case = r->n_job == 1;
     if (r->n_job == 0 && only != NULL)
         return err_set(e, ERR_USAGE, "run: --only: none of %" PRId64 " cases "
                        "matches '%s' (peakproof list names them)", total,
@@ -497,6 +502,9 @@ static const struct command_option options[] = {
     {"histograms", 0, NULL, "write DIR/histograms/SCENARIO.CASE.csv: the rows "
      "that each rank sent to each expert, for routing = {histogram = FILE} "
      "on dry", NULL, false},
+    {"save-adapters", 0, "DIR", "write each case's adapters after its last "
+     "wave, and Adam's moments, in the format of peft: into DIR, or where "
+     "there are several cases into DIR/SCENARIO.CASE", NULL, false},
     {"resume", 0, NULL, "keep the finished cases of an interrupted run and "
      "go on", NULL, false},
     {"misses", 0, "PCT", "write DIR/misses/*.json for every wave with an "
@@ -521,8 +529,8 @@ const struct command cmd_run = {
     .name = "run",
     .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
                 "[--estimator FILE]... [--check] [--resume] [--misses PCT] "
-                "[--snapshot DIR] [--histograms] [--unsafe] [--json] "
-                "SCENARIO.lua... [-- name=value...]",
+                "[--snapshot DIR] [--histograms] [--save-adapters DIR] "
+                "[--unsafe] [--json] SCENARIO.lua... [-- name=value...]",
     .about = "run scenarios: peaks and estimates of every case, into a folder",
     .text = "Runs every case of the scenarios: the step of each wave on each "
             "rank, and every estimator on the wave's plan. Prints one line "

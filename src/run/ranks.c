@@ -27,7 +27,7 @@ static struct step_config config_of(const struct ranks_one *o)
         .head_rows = c->head_rows < 0 ? own : num_min(c->head_rows, own),
         .q_block = PRICE_Q_BLOCK, .k_block = PRICE_K_BLOCK,
         .routing = o->all->routing, .seed = c->seed,
-        .checkpoint = o->all->checkpoint,
+        .checkpoint = o->all->checkpoint, .adapters = o->all->adapters,
         .learning_rate = c->learning_rate, .optimizer = c->learning_rate > 0
     };
 }

@@ -69,6 +69,7 @@ struct ranks {
     const struct step_data *data;       /* what others are given */
     const struct ranks *like;   /* dry: those whose segments it gets, or NULL */
     const struct checkpoint *checkpoint;    /* base weights, or NULL */
+    const struct peft *adapters;            /* or NULL */
     int64_t waves;              /* at most the case's */
     bool trace;                 /* keep events */
     bool snapshots;             /* write one after each wave; needs trace */

@@ -10,6 +10,7 @@
 **   beside_dry.c  such a device held beside dry
 **   group.c       communicators and GPUs; driver.c, processes.c beside it
 **   rows.c        the result as rows of the files that a run writes
+**   adapters.c    what the ranks have learned, and saving it
 **   show.c        the result as a table and as JSON, tolerances
 **   miss.c        miss reports
 **   pack.c        the result as bytes for a pipe
@@ -46,6 +47,8 @@ struct run_context {
     double miss_percent;            /* < 0: no miss reports */
     bool snapshots;                 /* of every rank's allocator */
     bool histograms;                /* of the routes of computed waves */
+    const char *save_adapters;      /* folder, or NULL */
+    bool one_case;                  /* the run has a single case */
     int name_width;                 /* of the longest "scenario/case" */
     const volatile sig_atomic_t *interrupt;     /* not 0: stop */
     /* on cuda alone: */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/adapters.h"
 #include "run/group.h"
 #include "snapshot/snapshot.h"
 
@@ -208,11 +209,19 @@ static int put_histogram(struct run_work *w, const struct ranks *r,
     return b->failed ? err_nomem(e) : ERR_OK;
 }
 
-static int run_computing(struct run_work *w, const struct step_data *data,
-                         const struct checkpoint *ckpt, struct err *e)
+/* What a case that computes is given. */
+struct given {
+    struct checkpoint *weights;     /* or NULL */
+    struct peft *adapters;          /* or NULL */
+    struct step_data data;
+};
+
+static int run_computing(struct run_work *w, const struct given *g,
+                         struct err *e)
 {
     struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
-                      .data = data, .checkpoint = ckpt,
+                      .data = &g->data, .checkpoint = g->weights,
+                      .adapters = g->adapters,
                       .waves = w->c->waves, .trace = true,
                       .snapshots = w->x->snapshots};
     int rc = ranks_run(&r, e);
@@ -220,6 +229,7 @@ static int run_computing(struct run_work *w, const struct step_data *data,
     rc = note_ranks(w, &r, rc, e);
     if (rc == ERR_OK) rc = put_histogram(w, &r, e);
     if (rc == ERR_OK) rc = run_same_as_dry(w, &r, e);
+    if (rc == ERR_OK) rc = run_adapters_save(&r, e);
     rc = processes_gather(w, &r, rc, e);
     if (rc == ERR_WRONG && w->wave[r.good - 1].status == STATUS_OK)
         note_status(&w->wave[r.good - 1], STATUS_WRONG, e->text);
@@ -227,22 +237,34 @@ static int run_computing(struct run_work *w, const struct step_data *data,
     return rc;
 }
 
+static int open_given(const struct run_work *w, struct given *g,
+                      struct err *e)
+{
+    const struct scenario_case *c = w->c;
+    int rc = ERR_OK;
+
+    if (strcmp(c->weights, "random") != 0)
+        rc = checkpoint_open(c->weights, &g->weights, e);
+    if (rc == ERR_OK && c->adapters != NULL)
+        rc = peft_open(c->adapters, &w->model, c->lora_rank, c->lora_alpha,
+                       &g->adapters, e);
+    return rc == ERR_OK ? run_data_make(w, &g->data, e) : rc;
+}
+
 static int run_real(struct run_work *w, struct err *e)
 {
-    struct checkpoint *ckpt = NULL;
-    struct step_data data = {.ids = NULL};
+    struct given g = {.weights = NULL};
     int rc = w->plan->exact ? run_fits(w, e)
              : err_set(e, ERR_DEVICE, "a recorded layout has no tokens to "
                        "compute on (use --device dry)");
 
-    if (rc == ERR_OK && strcmp(w->c->weights, "random") != 0)
-        rc = checkpoint_open(w->c->weights, &ckpt, e);
-    if (rc == ERR_OK) rc = run_data_make(w, &data, e);
+    if (rc == ERR_OK) rc = open_given(w, &g, e);
     rc = processes_agree(w->x, rc, e);
     if (rc != ERR_OK) note_failure(w, 0, rc, e);
-    if (rc == ERR_OK) rc = run_computing(w, &data, ckpt, e);
-    run_data_free(&data);
-    checkpoint_close(ckpt);
+    if (rc == ERR_OK) rc = run_computing(w, &g, e);
+    run_data_free(&g.data);
+    checkpoint_close(g.weights);
+    peft_close(g.adapters);
     return rc;
 }
 

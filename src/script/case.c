@@ -28,6 +28,7 @@
 
 static const struct field case_fields[] = {
     TEXT(about),
+    OTHER("adapters"),
     OTHER("batch"),
     OTHER("compiled"),
     INT(cp, 1, PLAN_MAX_RANKS),
@@ -453,6 +454,7 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     read_mode(&d, c);
     read_model(&d, c);
     read_weights(&d, c);
+    read_path(&d, "adapters", "", &c->adapters);
     read_path(&d, "tokens", "data", &c->tokens);
     read_bytes(&d, "device_bytes", &c->device_bytes);
     read_batch(&d, c);
@@ -469,6 +471,7 @@ void read_free_case(struct scenario_case *c)
     free(c->dtype);
     free(c->weights);
     free(c->tokens);
+    free(c->adapters);
     batch_free(&c->batch);
     api_free_layout(c->layout, c->cp);
     routing_free(&c->routing);

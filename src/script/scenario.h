@@ -38,6 +38,7 @@ struct scenario_case {
     char *dtype;            /* "bf16", "f32", "f64" */
     uint64_t seed;
     char *weights;          /* "random" or a folder */
+    char *adapters;         /* folder of adapters, or NULL: random */
     char *tokens;           /* file of text or ids, or NULL: random ids */
     /* batch */
     enum batch_kind batch_kind;

@@ -20,6 +20,7 @@
 #include "model/mode.h"
 #include "model/model.h"
 #include "model/param.h"
+#include "model/peft.h"
 #include "plan/plan.h"
 #include "batch/routing.h"
 
@@ -53,6 +54,8 @@ struct step_config {
     const struct routing *routing;  /* devices without a router */
     uint64_t seed;          /* of random weights and adapters */
     const struct checkpoint *checkpoint;    /* base weights, or NULL */
+    const struct peft *adapters;    /* adapters and Adam's moments, or NULL:
+                                       random ones */
     double learning_rate;   /* 0: no optimizer step */
     bool optimizer;         /* hold Adam state (outside the wave) */
 };
@@ -96,5 +99,15 @@ struct step_result {
 ** After an error the step may only be freed. */
 int step_wave(struct step *s, int64_t wave, const struct step_data *data,
               struct step_result *out, struct err *e) MUST_CHECK;
+
+/* What can be had of an adapter tensor, on devices that compute. */
+enum step_adapter { STEP_VALUE, STEP_MEAN, STEP_SQUARE, STEP_GRADIENT };
+/* out[p->count] of p, an entry of this rank's list (param_list_make with the
+** step's ep and lora_rank); zeros where there is no such tensor yet. */
+int step_adapter_get(struct step *s, const struct param *p,
+                     enum step_adapter what, double *out,
+                     struct err *e) MUST_CHECK;
+/* Adam's steps so far, those before the adapters were loaded included. */
+int64_t step_adam_steps(const struct step *s);
 
 #endif

@@ -98,8 +98,24 @@ static void new_moments(struct step *s, const struct param *p, int64_t rows,
     if (p->role == PARAM_BASE || !s->c.optimizer) return;
     for (i = first; i < first + 2; i++) {
         a->moment[i] = ten_acc(s, CAT_OTHER, "optimizer.moment", rows, cols);
-        RUN(s, fill, .x = a->moment[i].m, .value = 0);
+        if (s->k != NULL && s->rc == ERR_OK && s->c.adapters != NULL
+            && peft_has_moments(s->c.adapters))
+            adapters_load(s, p, i == first ? PEFT_MEAN : PEFT_SQUARE,
+                          a->moment[i].m);
+        else
+            RUN(s, fill, .x = a->moment[i].m, .value = 0);
     }
+}
+
+/* The first contents of a parameter. */
+static void set_param(struct step *s, const struct param *p, struct mat x)
+{
+    if (p->role == PARAM_BASE && s->c.checkpoint != NULL)
+        weights_load(s, p, x);
+    else if (p->role != PARAM_BASE && s->c.adapters != NULL)
+        adapters_load(s, p, PEFT_VALUE, x);
+    else
+        weights_fill(s, p, x);
 }
 
 int weights_new(struct step *s)
@@ -124,12 +140,9 @@ int weights_new(struct step *s)
                                                          : "adapters",
                      rows, cols);
         new_moments(s, p, rows, cols);
-        if (s->rc != ERR_OK || s->k == NULL) continue;
-        if (p->role == PARAM_BASE && s->c.checkpoint != NULL)
-            weights_load(s, p, t->m);
-        else
-            weights_fill(s, p, t->m);
+        if (s->rc == ERR_OK && s->k != NULL) set_param(s, p, t->m);
     }
+    if (s->c.adapters != NULL) s->adam_step = peft_step(s->c.adapters);
     s->layer = -1;
     param_list_free(&list);
     return s->rc;

@@ -42,6 +42,9 @@ int weights_new(struct step *s);        /* baseline: base, LoRA, moments */
 ** weights_name makes a tensor's full name, layer -1 outside the decoder. */
 void weights_fill(struct step *s, const struct param *p, struct mat x);
 void weights_load(struct step *s, const struct param *p, struct mat x);
+/* An adapter tensor or a moment of one, from s->c.adapters (adapters.c). */
+void adapters_load(struct step *s, const struct param *p,
+                   enum peft_part part, struct mat x);
 void weights_name(const struct step *s, int64_t layer, const char *tensor,
                   char *out, size_t cap);
 void workspace_use(struct step *s, enum workspace w);

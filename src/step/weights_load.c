@@ -13,6 +13,7 @@
 
 #include "base/num.h"
 #include "model/family.h"
+#include "step/numbers.h"
 #include "step/rank_state.h"
 
 #define BLOCK 65536     /* elements converted at a time */
@@ -23,40 +24,7 @@ struct loader {
     struct mat x;           /* where the parameter lives */
     int64_t done;           /* elements written so far */
     double *numbers;        /* [BLOCK] */
-    unsigned char *raw;     /* [BLOCK * 8] in the device's type */
 };
-
-/* ---- conversion --------------------------------------------------------- */
-
-/* Round to nearest, ties to even; NaN stays NaN. */
-static uint16_t to_bf16(double v)
-{
-    float f = (float)v;
-    uint32_t w;
-
-    memcpy(&w, &f, 4);
-    if ((w & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(w >> 16 | 64);
-    w += 0x7FFFu + (w >> 16 & 1);
-    return (uint16_t)(w >> 16);
-}
-
-static void convert(unsigned char *raw, enum dtype t, const double *v,
-                    int64_t n)
-{
-    int64_t i;
-
-    for (i = 0; i < n; i++) {
-        if (t == DT_F64) {
-            memcpy(raw + 8 * i, &v[i], 8);
-        } else if (t == DT_F32) {
-            float f = (float)v[i];
-            memcpy(raw + 4 * i, &f, 4);
-        } else {
-            uint16_t h = to_bf16(v[i]);
-            memcpy(raw + 2 * i, &h, 2);
-        }
-    }
-}
 
 /* Elements [first, first + n) of t follow what was written so far. */
 static void take(struct loader *l, const struct checkpoint_tensor *t,
@@ -72,9 +40,7 @@ static void take(struct loader *l, const struct checkpoint_tensor *t,
         s->rc = checkpoint_read(s->c.checkpoint, t, first, part, l->numbers,
                                 s->e);
         if (s->rc != ERR_OK) return;
-        convert(l->raw, l->x.t, l->numbers, part);
-        s->rc = s->dev->ops->upload(s->dev, to, l->raw,
-                                    (size_t)(part * width), s->e);
+        s->rc = numbers_up(s->dev, to, l->x.t, l->numbers, part, s->e);
         l->done += part;
         first += part;
         n -= part;
@@ -257,15 +223,13 @@ static void load(struct loader *l)
 
 void weights_load(struct step *s, const struct param *p, struct mat x)
 {
-    struct loader l = {s, p, x, 0, NULL, NULL};
+    struct loader l = {s, p, x, 0, NULL};
 
     l.numbers = malloc(BLOCK * sizeof *l.numbers);
-    l.raw = malloc(BLOCK * 8);
-    if (l.numbers == NULL || l.raw == NULL) s->rc = err_nomem(s->e);
+    if (l.numbers == NULL) s->rc = err_nomem(s->e);
     if (s->rc == ERR_OK) load(&l);
     if (s->rc == ERR_OK && l.done != p->count)
         s->rc = err_set(s->e, ERR_RUN, "%s: loaded %lld of %lld elements",
                         p->tensor, (long long)l.done, (long long)p->count);
     free(l.numbers);
-    free(l.raw);
 }

@@ -134,3 +134,31 @@ $ yes 48000 | head -n 50 >big.ids; peakproof run --device cpu --out o tiny.lua -
 $ yes x | head -n 50 >bad.ids; peakproof run --device cpu --out o tiny.lua -- key=tokens value=bad.ids >table
 !* peakproof: t/a: bad.ids: token 0, near line 1, is 'x', not a number from 0 to 255 (vocab_size)
 = 3
+
+# Adapters out and in: a run that goes on is the run that never stopped.
+
++ more.lua
+| return {options = {waves = {default = 3}, adapters = {default = "", type = "string"}},
+|   cases = function(o) return {{
+|     name = "a", model = "tiny", layers = 2, dtype = "f32", cp = 2, ep = 2,
+|     lora_rank = 2, batch = batch.lengths{30, 20}, waves = o.waves,
+|     learning_rate = 0.01,
+|     adapters = o.adapters ~= "" and o.adapters or nil,
+|   }} end}
+$ peakproof run --device cpu --out o --save-adapters all more.lua >table
+$ peakproof run --device cpu --out o --save-adapters one more.lua -- waves=1 >table
+$ peakproof run --device cpu --out o --save-adapters two more.lua -- waves=2 adapters=one >table
+$ cmp all/adapter_model.safetensors two/adapter_model.safetensors; cmp all/optimizer.safetensors two/optimizer.safetensors
+$ ls all
+> adapter_config.json
+> adapter_model.safetensors
+> optimizer.safetensors
+$ sed 's/"r": 2/"r": 4/' all/adapter_config.json >one/adapter_config.json; peakproof run --device cpu --out o more.lua -- adapters=one >table
+!* peakproof: more/a: one/adapter_config.json: r: is 4, but the case has lora_rank 2 (set lora_rank = 4)
+= 3
+$ rm one/adapter_config.json; peakproof run --device cpu --out o more.lua -- adapters=one >table
+!* peakproof: more/a: one/adapter_config.json: No such file or directory
+= 3
+$ peakproof run --out o --save-adapters all more.lua
+!* peakproof: run: --save-adapters: device dry learns nothing (use --device cpu)
+= 2

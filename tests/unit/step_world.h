@@ -70,6 +70,7 @@ struct run {
     bool forced;            /* routes are replayed, not chosen */
     bool trace;             /* allocators keep their events */
     const struct dev_ops *device;   /* NULL: cpu */
+    const struct peft *adapters;    /* NULL: random ones */
 };
 
 struct outcome {
@@ -187,7 +188,7 @@ static struct step_config world_config(const struct world *w,
         .k_block = 8, .seed = w->seed,
         .head_rows = world_labels(w, p, rank),
         .more_labels = world_more(w, p, rank),
-        .learning_rate = run->learning_rate,
+        .learning_rate = run->learning_rate, .adapters = run->adapters,
         .optimizer = run->learning_rate > 0,
     };
 }

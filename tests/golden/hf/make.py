@@ -189,4 +189,5 @@ def main():
             print(family, seed, flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
