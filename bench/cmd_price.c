@@ -89,8 +89,8 @@ const struct command cmd_price = {
         "(from the groups, rounded up to tp), segments (one a group with "
         "gradients), gdn_executed_rows (packed_rows), swiglu_widths (3 fused; "
         "5, 7 clamped; by the model's family) and output_rows (of each "
-        "result; one of output_bytes). heuristic, retained-states and "
-        "retained-rank price these, dense models and tp.\n\n"
+        "result; one of output_bytes). heuristic, retained-states, "
+        "retained-rank and kept-rank price these, dense models and tp.\n\n"
         "A miss report (run --misses) is priced again and compared with what "
         "it says; one that was changed or cut is refused with the first "
         "difference.",

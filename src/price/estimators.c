@@ -10,6 +10,7 @@ const struct price_estimator price_estimators[PRICE_ESTIMATORS] = {
     {PRICE_HEURISTIC, price_heuristic},
     {PRICE_RETAINED_STATES, price_retained_states},
     {PRICE_RETAINED_RANK, price_retained_rank},
+    {PRICE_KEPT_RANK, price_kept_rank},
 };
 
 static const struct price_estimator earlier[] = {

@@ -125,6 +125,7 @@ enum { PRICE_Q_BLOCK = 128, PRICE_K_BLOCK = 64 };
 #define PRICE_HEURISTIC "heuristic"
 #define PRICE_RETAINED_STATES "retained-states"
 #define PRICE_RETAINED_RANK "retained-rank"
+#define PRICE_KEPT_RANK "kept-rank"
 
 /* Wrong facts (rows out of bounds, ep that does not divide the experts,
 ** missing stages, bytes beyond 64 bits) are ERR_INPUT naming the key. What
@@ -144,10 +145,16 @@ int price_retained_states(const struct price_facts *f, struct estimate *out,
 int price_retained_rank(const struct price_facts *f, struct estimate *out,
                         struct err *e) MUST_CHECK;
 
+/* An estimator of our own in their spirit: what each rank keeps, tensor by
+** tensor, in every recompute mode, the executor's records and the wave's
+** backward included (evidence.md 2, 3). Not covered: experts, pp. */
+int price_kept_rank(const struct price_facts *f, struct estimate *out,
+                    struct err *e) MUST_CHECK;
+
 /* Every estimator, in the order in which they are shown. All price any facts;
 ** what one does not cover is part of its estimate (supported). The first are
 ** those of training waves that recompute whole layers. */
-enum { PRICE_RECOMPUTING = 2, PRICE_ESTIMATORS = 5 };
+enum { PRICE_RECOMPUTING = 2, PRICE_ESTIMATORS = 6 };
 struct price_estimator {
     const char *name;
     int (*price)(const struct price_facts *f, struct estimate *out,

@@ -5,6 +5,7 @@
 */
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/json.h"
 #include "price/price_json.h"
@@ -26,7 +27,7 @@ static const char config[] =
     " \"rope_theta\": 10000000, \"shared_expert_intermediate_size\": 512,"
     " \"tie_word_embeddings\": false, \"vocab_size\": 248320}";
 
-static struct estimate before, after;
+static struct estimate estimate;
 
 static void check(const struct estimate *x)
 {
@@ -40,26 +41,25 @@ static void check(const struct estimate *x)
     if (sum != x->raw || x->raw < 0 || x->admitted < x->raw) abort();
 }
 
-/* Raw bytes of both estimators; -1 where there are none. */
-static void price(const struct price_facts *f, int64_t raw[2])
+/* Raw bytes of every estimator; -1 where there are none. */
+static void price(const struct price_facts *f, int64_t raw[PRICE_ESTIMATORS])
 {
     struct err e;
+    int i;
 
-    raw[0] = raw[1] = -1;
-    if (price_busiest_rank(f, &before, &e) == ERR_OK) {
-        check(&before);
-        raw[0] = before.raw;
-    }
-    if (price_per_rank(f, &after, &e) == ERR_OK) {
-        check(&after);
-        raw[1] = after.raw;
+    for (i = 0; i < PRICE_ESTIMATORS; i++) {
+        raw[i] = -1;
+        if (price_estimators[i].price(f, &estimate, &e) != ERR_OK) continue;
+        check(&estimate);
+        raw[i] = estimate.raw;
     }
 }
 
-static void write_and_read(const struct price_facts *f, const int64_t raw[2])
+static void write_and_read(const struct price_facts *f,
+                           const int64_t raw[PRICE_ESTIMATORS])
 {
     struct price_facts g;
-    int64_t again[2];
+    int64_t again[PRICE_ESTIMATORS];
     struct err e;
     struct js top;
     json_t *v;
@@ -68,7 +68,7 @@ static void write_and_read(const struct price_facts *f, const int64_t raw[2])
     top = js_top(v, "g");
     if (price_facts_from_json(&top, NULL, &g, &e) != ERR_OK) abort();
     price(&g, again);
-    if (again[0] != raw[0] || again[1] != raw[1]) abort();
+    if (memcmp(again, raw, sizeof again) != 0) abort();
     price_facts_free(&g);
     json_decref(v);
 }
@@ -76,7 +76,7 @@ static void write_and_read(const struct price_facts *f, const int64_t raw[2])
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct price_facts f;
-    int64_t raw[2];
+    int64_t raw[PRICE_ESTIMATORS];
     struct js top;
     struct err e;
     json_t *v;

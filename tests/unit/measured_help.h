@@ -4,6 +4,8 @@
 #ifndef MEASURED_HELP_H
 #define MEASURED_HELP_H
 
+#include <stdio.h>
+
 #include "base/csv.h"
 #include "price_help.h"
 
