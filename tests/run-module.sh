@@ -20,7 +20,7 @@ check() {
     else
         failed=$((failed + 1))
         echo "FAILED cuda module: $name"
-        head -v "$scratch"/*
+        cat "$scratch/doctor"
     fi
 }
 found() { grep -q "$1" "$scratch/doctor"; }
@@ -32,7 +32,7 @@ ldd "$build/peakproof" >"$scratch/links"
 check 'the program links no CUDA' \
     sh -c "! grep -qiE 'cuda|cublas|nccl' '$scratch/links'"
 # Without cuBLAS and NCCL, asked for under names that nothing has, it loads.
-LC_ALL=C sed 's/libcublas\.so\./libnoblas.so./g; s/libnccl\.so/libnoncl.so/g' \
+LC_ALL=C sed 's/libcublas\.so\./libnoblas.so./g; s/libnccl\.so/libnocl.so/g' \
     "$module" >"$scratch/bare.so"
 PEAKPROOF_MODULE_PATH="$scratch/bare.so" "$build/peakproof" doctor \
     >"$scratch/doctor" 2>&1
