@@ -10,6 +10,7 @@
 #include "run/device.h"
 #include "base/version.h"
 #include "bench/command.h"
+#include "bench/gpu_trial.h"
 #include "run/data_dir.h"
 
 /* One line of the report. */
@@ -124,7 +125,8 @@ static void find_gpu(const struct cuda_module *m, int gpu, int n,
     int i, used;
 
     f->what = "gpu";
-    f->ok = m->info(gpu, &g, &e) == ERR_OK;
+    f->ok = m->info(gpu, &g, &e) == ERR_OK &&
+            gpu_trial(m, gpu, &e) == ERR_OK;
     if (!f->ok) {
         snprintf(f->text, sizeof f->text, "%d: %.490s", gpu, e.text);
         return;
@@ -206,8 +208,9 @@ const struct command cmd_doctor = {
     .synopsis = "[--json]",
     .about = "what works on this machine, what is missing, what to do about it",
     .text = "Looks for the data folder, gnuplot and each device, and where "
-            "the CUDA module loads for its libraries and GPUs. A device that "
-            "is not there is no failure; a missing data folder is.",
+            "the CUDA module loads for its libraries and GPUs; each GPU has "
+            "to run a kernel, a product and a copy. A device that is not "
+            "there is no failure; a missing data folder is.",
     .operand = "nothing",
     .exits = {ERR_RUN},
     .examples = examples,
