@@ -74,10 +74,21 @@ static void scale_stage(struct stage *s, int64_t own, int64_t to, int64_t from)
     s->k_len = num_round_up(s->k, PLAN_STAGE_BLOCK);
 }
 
-static void scale_group(struct price_group *g, int64_t cp, int64_t to,
-                        int64_t from)
+/* A longer wave of the same shape has as many states, and more chunks. */
+static void scale_list(int64_t *v, int64_t n, int64_t to, int64_t from)
+{
+    int64_t i;
+
+    for (i = 0; v != NULL && i < n; i++) v[i] = scale(v[i], to, from);
+}
+
+static void scale_group(struct price_group *g, int64_t cp, int64_t layers,
+                        int64_t to, int64_t from)
 {
     int64_t r, i;
+
+    scale_list(g->gdn_chunks, cp, to, from);
+    scale_list(g->routed_pairs, cp * layers, to, from);
 
     scale_rows(g->attention_rows, cp, to, from);
     scale_rows(g->gdn_rows, cp, to, from);
@@ -121,14 +132,29 @@ static bool copy_stages(const struct price_group *g, int64_t cp,
     return true;
 }
 
-static bool copy_group(const struct price_group *g, int64_t cp,
-                       struct price_group *out)
+/* What may be left out. */
+static bool copy_routing(const struct price_group *g, int64_t cp,
+                         int64_t layers, struct price_group *out)
 {
+    out->routed_pairs = copy_ints(g->routed_pairs, cp * layers);
+    out->gdn_states = copy_ints(g->gdn_states, cp);
+    out->gdn_chunks = copy_ints(g->gdn_chunks, cp);
+    return (g->routed_pairs == NULL || out->routed_pairs != NULL) &&
+           (g->gdn_states == NULL || out->gdn_states != NULL) &&
+           (g->gdn_chunks == NULL || out->gdn_chunks != NULL);
+}
+
+static bool copy_group(const struct price_group *g, int64_t cp,
+                       int64_t layers, struct price_group *out)
+{
+    bool routing;
+
     *out = *g;
     out->attention_rows = copy_ints(g->attention_rows, cp);
     out->gdn_rows = copy_ints(g->gdn_rows, cp);
     out->attention_retained = copy_ints(g->attention_retained, cp);
-    return copy_stages(g, cp, out) && out->attention_rows != NULL &&
+    routing = copy_routing(g, cp, layers, out);
+    return copy_stages(g, cp, out) && routing && out->attention_rows != NULL &&
            out->gdn_rows != NULL &&
            (g->attention_retained == NULL || out->attention_retained != NULL);
 }
@@ -147,8 +173,9 @@ int fit_scale_facts(const struct price_facts *f, int64_t tokens,
     ok = x.group != NULL && (f->pending == NULL || x.pending != NULL);
     if (x.group == NULL) x.n_group = 0;
     for (i = 0; i < f->n_group && ok; i++) {
-        ok = copy_group(&f->group[i], f->cp, &x.group[i]);
-        if (ok) scale_group(&x.group[i], f->cp, tokens, from);
+        ok = copy_group(&f->group[i], f->cp, f->model->layers, &x.group[i]);
+        if (ok)
+            scale_group(&x.group[i], f->cp, f->model->layers, tokens, from);
     }
     if (!ok) {
         price_facts_free(&x);

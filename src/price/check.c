@@ -126,6 +126,32 @@ static int check_stages(const struct price_group *p, int64_t g, int64_t r,
     return ERR_OK;
 }
 
+/* What per-rank-any may be told. */
+static int check_list(const int64_t *v, int64_t n, int64_t g,
+                      const char *key, struct err *e)
+{
+    int64_t i;
+
+    for (i = 0; v != NULL && i < n; i++)
+        if (!within(e, v[i], 0, PRICE_MAX_ROWS, "groups[%lld].%s[%lld]",
+                    (long long)g, key, (long long)i))
+            return ERR_INPUT;
+    return ERR_OK;
+}
+
+static int check_known(const struct price_facts *f, int64_t g, struct err *e)
+{
+    const struct price_group *p = &f->group[g];
+    int rc = check_list(p->gdn_states, f->cp, g, "gdn_states", e);
+
+    if (rc == ERR_OK)
+        rc = check_list(p->gdn_chunks, f->cp, g, "gdn_chunks", e);
+    if (rc == ERR_OK)
+        rc = check_list(p->routed_pairs, f->cp * f->model->layers, g,
+                        "routed_pairs", e);
+    return rc;
+}
+
 static int check_group(const struct price_facts *f, int64_t g, struct err *e)
 {
     const struct price_group *p = &f->group[g];
@@ -133,7 +159,8 @@ static int check_group(const struct price_facts *f, int64_t g, struct err *e)
     int64_t r, rows = 0;
 
     if (!within(e, p->routed_rows, -1, PRICE_MAX_ROWS,
-                "groups[%lld].routed_rows", n))
+                "groups[%lld].routed_rows", n)
+        || check_known(f, g, e) != ERR_OK)
         return ERR_INPUT;
     for (r = 0; r < f->cp; r++) {
         if (!within(e, p->attention_rows[r], 0, PRICE_MAX_ROWS,
@@ -203,7 +230,7 @@ bool price_refuses(const struct price_facts *f, char reason[REASON])
     return false;
 }
 
-bool price_refuses_ranks(const struct price_facts *f, char reason[REASON])
+static bool lacks_gradients(const struct price_facts *f, char reason[REASON])
 {
     int64_t g;
 
@@ -213,15 +240,27 @@ bool price_refuses_ranks(const struct price_facts *f, char reason[REASON])
                  "priced for gradient groups only", (long long)g);
         return true;
     }
-    if (f->cp != 2)
-        snprintf(reason, REASON, "CP%lld: layouts are priced at CP2 only",
-                 (long long)f->cp);
-    else if (f->softmax_offset)
+    return false;
+}
+
+bool price_refuses_layouts(const struct price_facts *f, char reason[REASON])
+{
+    if (lacks_gradients(f, reason)) return true;
+    if (f->softmax_offset)
         snprintf(reason, REASON, "attention has a softmax offset");
     else if (!f->cp_attention)
         snprintf(reason, REASON, "attention is not the project's "
                  "context-parallel attention");
     else
         return false;
+    return true;
+}
+
+bool price_refuses_ranks(const struct price_facts *f, char reason[REASON])
+{
+    if (lacks_gradients(f, reason)) return true;
+    if (f->cp == 2) return price_refuses_layouts(f, reason);
+    snprintf(reason, REASON, "CP%lld: layouts are priced at CP2 only",
+             (long long)f->cp);
     return true;
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "model/param.h"
 #include "price/price.h"
 
@@ -39,11 +40,55 @@ static int copy_stages(const struct rank_plan *r, struct stage **out,
     return ERR_OK;
 }
 
+static int by_key(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* States that a rank holds: its pieces' own, and each that comes from another
+** rank once. */
+static int count_states(const struct rank_plan *r, int64_t rank, int64_t *out)
+{
+    int64_t *from = malloc((size_t)(r->n_piece + 1) * sizeof *from);
+    int64_t i, n = 0;
+
+    if (from == NULL) return ERR_RUN;
+    for (i = 0; i < r->n_piece; i++) {
+        const struct gdn_piece *x = &r->piece[i];
+        if (x->from_rank < 0 || x->from_rank == rank) continue;
+        from[n++] = (int64_t)x->from_rank << 40 | x->from_piece;
+    }
+    qsort(from, (size_t)n, sizeof *from, by_key);
+    *out = r->n_piece;
+    for (i = 0; i < n; i++) *out += i == 0 || from[i] != from[i - 1];
+    free(from);
+    return ERR_OK;
+}
+
+/* Recorded layouts know no pieces: one a rank, as the step takes them. */
+static int copy_pieces(const struct plan *p, struct price_group *g)
+{
+    int64_t r, i;
+
+    if (!p->exact) return ERR_OK;
+    g->gdn_states = calloc((size_t)p->cp, sizeof *g->gdn_states);
+    g->gdn_chunks = calloc((size_t)p->cp, sizeof *g->gdn_chunks);
+    if (g->gdn_states == NULL || g->gdn_chunks == NULL) return ERR_RUN;
+    for (r = 0; r < p->cp; r++) {
+        const struct rank_plan *k = &p->rank[r];
+        if (count_states(k, r, &g->gdn_states[r]) != ERR_OK) return ERR_RUN;
+        for (i = 0; i < k->n_piece; i++)
+            g->gdn_chunks[r] += num_ceil_div(k->piece[i].len, CHUNK);
+    }
+    return ERR_OK;
+}
+
 static int copy_ranks(const struct plan *p, struct price_group *g)
 {
     size_t cp = (size_t)p->cp;
     int64_t r;
-    int rc = ERR_OK;
+    int rc = copy_pieces(p, g);
 
     g->attention_rows = calloc(cp, sizeof *g->attention_rows);
     g->gdn_rows = calloc(cp, sizeof *g->gdn_rows);
@@ -149,6 +194,9 @@ static void free_group(struct price_group *g, int64_t cp)
     free(g->attention_rows);
     free(g->gdn_rows);
     free(g->attention_retained);
+    free(g->routed_pairs);
+    free(g->gdn_states);
+    free(g->gdn_chunks);
 }
 
 void price_facts_free(struct price_facts *f)

@@ -291,12 +291,58 @@ static int read_rows(const struct js *at, const char *key, int64_t cp,
         ? rc : js_ints(&rows, cp, 0, PRICE_MAX_ROWS, out, NULL, e);
 }
 
-static int read_group(const struct js *at, int64_t cp, struct price_group *g,
-                      struct err *e)
+/* [cp] numbers, or no key. */
+static int read_states(const struct js *at, const char *key, int64_t cp,
+                       int64_t **out, struct err *e)
+{
+    struct js v = js_get(at, key);
+
+    if (v.v == NULL) return ERR_OK;
+    return js_ints(&v, cp, 0, PRICE_MAX_ROWS, out, NULL, e);
+}
+
+/* A list a rank of pairs by layer, or no key. */
+static int read_pairs(const struct js *at, int64_t cp, int64_t layers,
+                      struct price_group *g, struct err *e)
+{
+    struct js all = js_get(at, "routed_pairs");
+    int64_t r, *row;
+    int rc;
+
+    if (all.v == NULL) return ERR_OK;
+    rc = js_array(&all, cp, e);
+    if (rc != ERR_OK) return rc;
+    g->routed_pairs = calloc((size_t)(cp * layers),
+                             sizeof *g->routed_pairs);
+    if (g->routed_pairs == NULL) return err_nomem(e);
+    for (r = 0; rc == ERR_OK && r < cp; r++) {
+        struct js v = js_item(&all, r);
+        rc = js_ints(&v, layers, 0, PRICE_MAX_ROWS, &row, NULL, e);
+        if (rc != ERR_OK) break;
+        memcpy(g->routed_pairs + r * layers, row,
+               (size_t)layers * sizeof *row);
+        free(row);
+    }
+    return rc;
+}
+
+static int read_routing(const struct js *at, int64_t cp, int64_t layers,
+                        struct price_group *g, struct err *e)
+{
+    int rc = read_states(at, "gdn_states", cp, &g->gdn_states, e);
+
+    if (rc == ERR_OK)
+        rc = read_states(at, "gdn_chunks", cp, &g->gdn_chunks, e);
+    return rc == ERR_OK ? read_pairs(at, cp, layers, g, e) : rc;
+}
+
+static int read_group(const struct js *at, int64_t cp, int64_t layers,
+                      struct price_group *g, struct err *e)
 {
     static const char *const known[] = {
         "grad", "slot", "attention_rows", "gdn_rows", "routed_rows", "stages",
-        "attention_retained", NULL
+        "attention_retained", "routed_pairs", "gdn_states", "gdn_chunks",
+        NULL
     };
     int rc = js_object(at, known, e);
 
@@ -309,6 +355,7 @@ static int read_group(const struct js *at, int64_t cp, struct price_group *g,
     if (rc == ERR_OK)
         rc = read_nullable(at, "routed_rows", &g->routed_rows, e);
     if (rc == ERR_OK) rc = read_attention(at, cp, g, e);
+    if (rc == ERR_OK) rc = read_routing(at, cp, layers, g, e);
     return rc;
 }
 
@@ -330,7 +377,7 @@ static int read_groups(const struct js *top, struct price_facts *f,
     f->n_group = n;
     for (i = 0; rc == ERR_OK && i < n; i++) {
         struct js g = js_item(&at, i);
-        rc = read_group(&g, f->cp, &f->group[i], e);
+        rc = read_group(&g, f->cp, f->model->layers, &f->group[i], e);
     }
     return rc;
 }

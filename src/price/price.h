@@ -4,7 +4,9 @@
 **
 ** busiest-rank prices every rank as if it held the most rows that any rank
 ** holds, with one mixer width. per-rank prices each context-parallel rank on
-** its own rows in each layer's layout and takes the largest. Both add up
+** its own rows in each layer's layout and takes the largest (CP2 alone, as it
+** was published). per-rank-any does so at every CP and EP, on each rank's own
+** routed rows, layer by layer. The first two add up
 **
 **   raw = outputs + boundaries + input gradient
 **         + max(workspace + adapter gradients, head stage)
@@ -43,6 +45,12 @@ struct price_group {
     char slot[64];
     int64_t *attention_rows, *gdn_rows;
     int64_t routed_rows;            /* -1: the default, price_routed_rows */
+    /* what per-rank-any may know besides; each may be NULL */
+    int64_t *routed_pairs;          /* [cp][layers] pairs received; NULL: every
+                                       rank of an EP group its even share */
+    int64_t *gdn_states, *gdn_chunks;   /* [cp] states of the delta rule that
+                                       a rank holds, and chunks of 64 rows;
+                                       NULL: one, and the rows' */
     struct stage **stage;           /* [cp][n_stage], sizes only, or NULL */
     int64_t *n_stage;
     int64_t *attention_retained;    /* bytes, instead of stages, or NULL */
@@ -122,6 +130,7 @@ enum { PRICE_Q_BLOCK = 128, PRICE_K_BLOCK = 64 };
 
 #define PRICE_BUSIEST_RANK "busiest-rank"
 #define PRICE_PER_RANK "per-rank"
+#define PRICE_PER_RANK_ANY "per-rank-any"
 #define PRICE_HEURISTIC "heuristic"
 #define PRICE_RETAINED_STATES "retained-states"
 #define PRICE_RETAINED_RANK "retained-rank"
@@ -134,6 +143,11 @@ int price_busiest_rank(const struct price_facts *f, struct estimate *out,
                        struct err *e) MUST_CHECK;
 int price_per_rank(const struct price_facts *f, struct estimate *out,
                    struct err *e) MUST_CHECK;
+
+/* Each rank on its own rows and its experts' pairs at any CP and EP, layer by
+** layer, with head and allocator (per_rank_any.c). */
+int price_per_rank_any(const struct price_facts *f, struct estimate *out,
+                       struct err *e) MUST_CHECK;
 
 /* The published estimators of waves that keep activations, and the older
 ** heuristic (retained.md 2, 3): MoE and dense models, any tp. Without
@@ -154,7 +168,7 @@ int price_kept_rank(const struct price_facts *f, struct estimate *out,
 /* Every estimator, in the order in which they are shown. All price any facts;
 ** what one does not cover is part of its estimate (supported). The first are
 ** those of training waves that recompute whole layers. */
-enum { PRICE_RECOMPUTING = 2, PRICE_ESTIMATORS = 6 };
+enum { PRICE_RECOMPUTING = 3, PRICE_ESTIMATORS = 7 };
 struct price_estimator {
     const char *name;
     int (*price)(const struct price_facts *f, struct estimate *out,

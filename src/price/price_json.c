@@ -81,7 +81,25 @@ static json_t *stages_json(const struct stage *s, int64_t n, bool *ok)
     return a;
 }
 
-static json_t *group_json(const struct price_group *g, int64_t cp, bool *ok)
+static void put_routing(const struct price_group *g, int64_t cp,
+                        int64_t layers, json_t *o, bool *ok)
+{
+    json_t *pairs;
+    int64_t r;
+
+    if (g->gdn_states != NULL)
+        set(o, "gdn_states", ints(g->gdn_states, cp, ok), ok);
+    if (g->gdn_chunks != NULL)
+        set(o, "gdn_chunks", ints(g->gdn_chunks, cp, ok), ok);
+    if (g->routed_pairs == NULL) return;
+    pairs = json_array();
+    for (r = 0; r < cp; r++)
+        append(pairs, ints(g->routed_pairs + r * layers, layers, ok), ok);
+    set(o, "routed_pairs", pairs, ok);
+}
+
+static json_t *group_json(const struct price_group *g, int64_t cp,
+                          int64_t layers, bool *ok)
 {
     json_t *o = json_object(), *stages;
     int64_t r;
@@ -91,6 +109,7 @@ static json_t *group_json(const struct price_group *g, int64_t cp, bool *ok)
     set(o, "attention_rows", ints(g->attention_rows, cp, ok), ok);
     set(o, "gdn_rows", ints(g->gdn_rows, cp, ok), ok);
     set(o, "routed_rows", null_if_negative(g->routed_rows), ok);
+    put_routing(g, cp, layers, o, ok);
     if (g->attention_retained != NULL)
         set(o, "attention_retained", ints(g->attention_retained, cp, ok), ok);
     if (g->attention_retained != NULL || g->stage == NULL) return o;
@@ -189,7 +208,8 @@ int price_facts_to_json(const struct price_facts *f, json_t **out,
     put_kept(f, o, &ok);
     groups = json_array();
     for (i = 0; i < f->n_group; i++)
-        append(groups, group_json(&f->group[i], f->cp, &ok), &ok);
+        append(groups,
+               group_json(&f->group[i], f->cp, f->model->layers, &ok), &ok);
     set(o, "groups", groups, &ok);
     if (!ok) {
         json_decref(o);
@@ -261,7 +281,8 @@ static json_t *estimate_json(const struct estimate *est, bool *ok)
     set(o, "admitted_bytes",
         est->priced ? json_integer(est->admitted) : json_null(), ok);
     set(o, "terms", terms_json(est, ok), ok);
-    if (strcmp(est->name, PRICE_PER_RANK) == 0) put_ranks(est, o, ok);
+    if (strncmp(est->name, PRICE_PER_RANK, strlen(PRICE_PER_RANK)) == 0)
+        put_ranks(est, o, ok);
     return o;
 }
 

@@ -114,7 +114,24 @@ static void set_stages(lua_State *L, const struct price_group *g, int64_t cp)
     lua_setfield(L, -2, "stages");
 }
 
-static void push_group(lua_State *L, const struct price_group *g, int64_t cp)
+/* Pairs by rank, then layer. */
+static void set_pairs(lua_State *L, const struct price_group *g, int64_t cp,
+                      int64_t layers)
+{
+    lua_createtable(L, (int)cp, 0);
+    for (int64_t r = 0; r < cp; r++) {
+        lua_createtable(L, (int)layers, 0);
+        for (int64_t l = 0; l < layers; l++) {
+            lua_pushinteger(L, (lua_Integer)g->routed_pairs[r * layers + l]);
+            lua_rawseti(L, -2, l + 1);
+        }
+        lua_rawseti(L, -2, r + 1);
+    }
+    lua_setfield(L, -2, "routed_pairs");
+}
+
+static void push_group(lua_State *L, const struct price_group *g, int64_t cp,
+                       int64_t layers)
 {
     lua_createtable(L, 0, 8);
     set_flag(L, "grad", g->grad);
@@ -125,6 +142,11 @@ static void push_group(lua_State *L, const struct price_group *g, int64_t cp)
     if (g->stage != NULL) set_stages(L, g, cp);
     if (g->attention_retained != NULL)
         set_list(L, "attention_retained", g->attention_retained, cp);
+    if (g->gdn_states != NULL)
+        set_list(L, "gdn_states", g->gdn_states, cp);
+    if (g->gdn_chunks != NULL)
+        set_list(L, "gdn_chunks", g->gdn_chunks, cp);
+    if (g->routed_pairs != NULL) set_pairs(L, g, cp, layers);
 }
 
 static void set_parallel(lua_State *L, const struct price_facts *f)
@@ -195,7 +217,7 @@ void facts_push(lua_State *L, const struct price_facts *f)
     set_mode(L, f);
     lua_createtable(L, (int)f->n_group, 0);
     for (int64_t i = 0; i < f->n_group; i++) {
-        push_group(L, &f->group[i], f->cp);
+        push_group(L, &f->group[i], f->cp, f->model->layers);
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "groups");

@@ -1,0 +1,295 @@
+/*
+** layer_peaks.c - what one rank holds at the instants at which a recomputed
+** layer may reach its peak: per-rank-any's stage.
+**
+** The published stage (pricing.md 2 to 5) is the MoE of the recompute, with
+** everything that the mixer saved beside it. Where a rank's experts are given
+** less than its own rows route, or where it holds few rows, other instants are
+** dearer: the experts' backward, when the layer's adapter gradients appear,
+** and the mixer's backward, when the MoE is gone. All widths are of the
+** operators that the executor runs (model.md 3), from sizes alone.
+*/
+#include "base/num.h"
+#include "price/any.h"
+
+#define F32 4
+
+/* n tensors, each of so many rows and bytes a row. */
+static void put(struct instant *t, enum category c, int64_t n, int64_t rows,
+                int64_t width)
+{
+    int64_t bytes = num_smul(rows, width);
+
+    t->term[c] = num_sadd(t->term[c], num_smul(n, bytes));
+    t->blocks += bytes > LARGE_BLOCK ? n : 0;
+    t->tensors += n;
+}
+
+/* The same of act elements a row. */
+static void put_act(struct instant *t, enum category c, int64_t n,
+                    int64_t rows, int64_t elements)
+{
+    put(t, c, n, rows, num_smul(elements, PRICE_ELEMENT));
+}
+
+static const struct model *model_of(const struct layer_at *at)
+{
+    return at->w->f->model;
+}
+
+/* Elements of a state of the delta rule, f32, and bytes of its convolution's
+** halo. */
+static int64_t state_elements(const struct model *m)
+{
+    return num_smul(m->v_heads, num_smul(m->k_dim, m->v_dim));
+}
+
+static int64_t halo_bytes(const struct model *m)
+{
+    return num_smul(m->conv - 1, model_conv_channels(m) * PRICE_ELEMENT);
+}
+
+/* The executor's, some ten tensors a stage. */
+static void put_records(const struct layer_at *at, struct instant *t)
+{
+    int64_t n = 10 * num_max(1, at->n_stage);
+
+    put(t, CAT_ATTENTION_RECORDS, 1, 1, at->records);
+    t->blocks += num_min(n, at->records / (2 * LARGE_BLOCK));
+    t->tensors += n;
+}
+
+/* ---- what the recompute keeps -------------------------------------------- */
+
+/* What the published widths leave out: statistics of norms, gates and their
+** sums in f32, and the adapters' rank-wide rows. */
+static int64_t mixer_statistics(const struct layer_at *at)
+{
+    const struct model *m = model_of(at);
+    int64_t rank = at->w->f->lora_rank;
+
+    if (at->kind == LAYER_GDN)      /* beta, g, its sum, three norms, a */
+        return m->v_heads * (6 * F32 + PRICE_ELEMENT)
+               + 3 * rank * PRICE_ELEMENT;
+    return (m->q_heads + m->kv_heads) * F32 + 4 * rank * PRICE_ELEMENT;
+}
+
+/* What the mixer saves, its norm's output and an input converted to its
+** layout first. Attention: the joined projection; q, gate and the output, and
+** that gated; k; q and k rotated. GDN (pricing.md 2): qkv; z, v, the output,
+** normed, gated; q and k spread over the value heads; the chunk matrix. */
+static void put_mixer(const struct layer_at *at, struct instant *t)
+{
+    const struct model *m = model_of(at);
+    int64_t q = model_q(m), kv = model_kv(m), value = model_value(m);
+    bool gdn = at->kind == LAYER_GDN;
+    enum category c = gdn ? CAT_GDN : CAT_ATTENTION;
+
+    put_act(t, c, at->converted ? 2 : 1, at->rows, m->hidden);
+    put(t, c, 1, at->rows, mixer_statistics(at));
+    if (gdn) {
+        put_act(t, c, 1, at->rows, model_conv_channels(m));
+        put_act(t, c, 5, at->rows, value);
+        put_act(t, c, 2, at->rows, m->v_heads * m->k_dim);
+        put_act(t, c, 1, at->rows, 64 * m->v_heads);
+        put(t, c, 1, at->states, num_smul(state_elements(m), F32));
+        put(t, c, 1, at->states, halo_bytes(m));
+        return;
+    }
+    put_act(t, c, 1, at->rows, (m->attn_gate ? 2 : 1) * q + 2 * kv);
+    put_act(t, c, m->attn_gate ? 5 : 3, at->rows, q);
+    put_act(t, c, 2, at->rows, kv);
+    put_records(at, t);
+}
+
+/* Router and shared expert: scores, map, indices and weights of the top k,
+** the row map; its two outputs, and its rank-wide rows. */
+static void put_routing(const struct layer_at *at, struct instant *t)
+{
+    const struct price_wave *w = at->w;
+    const struct model *m = model_of(at);
+    int64_t shared = w->moe[1].shared;
+
+    put(t, CAT_MOE_ROUTING, 1, at->rows, w->routing);
+    put(t, CAT_MOE_ROUTING, 1, at->rows, m->top_k * (8 + 2 * F32));
+    put(t, CAT_MOE_EXPERTS, 1, at->pairs, F32);
+    t->tensors += 8;
+    if (shared == 0) return;
+    put(t, CAT_SHARED_EXPERT, shared / w->row, at->rows, w->row);
+    put(t, CAT_SHARED_EXPERT, 1, at->rows, w->shared_state);
+    put(t, CAT_SHARED_EXPERT, 1, at->rows,
+        F32 + 3 * w->f->lora_rank * PRICE_ELEMENT);
+}
+
+/* ---- instants ------------------------------------------------------------ */
+
+/* Large blocks among the experts' tensors, some of which are hidden wide and
+** some an expert's width. */
+static void put_pairs(const struct layer_at *at, struct instant *t)
+{
+    const struct model *m = model_of(at);
+    int64_t elements = LARGE_BLOCK / PRICE_ELEMENT;
+
+    if (num_smul(at->pairs, m->hidden) > elements) t->blocks += 4;
+    if (num_smul(at->pairs, m->expert_ffn) > elements) t->blocks += 3;
+    t->tensors += 16;
+}
+
+/* The MoE of the recompute: pricing.md 3 on the pairs that the rank's experts
+** are given. */
+static void recompute(const struct layer_at *at, struct instant *t)
+{
+    const struct moe *e = &at->w->moe[1];
+    int64_t routed = num_ceil_div(at->pairs, model_of(at)->top_k);
+    int64_t most = 0, dispatch = 0;
+    int i;
+
+    for (i = 0; i < e->n; i++) {
+        const struct moe_peak *p = &e->peak[i];
+        int64_t b = num_sadd(num_smul(routed, p->per_row - p->shared),
+                             p->fixed);
+        if (b <= most) continue;
+        most = b;
+        dispatch = num_smul(routed, p->dispatch);
+    }
+    put_mixer(at, t);
+    put_routing(at, t);
+    put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row + F32);
+    put(t, CAT_MOE_DISPATCH, 1, 1, dispatch);
+    put(t, CAT_MOE_EXPERTS, 1, 1,
+        most == INT64_MAX ? most : most - dispatch);
+    put_pairs(at, t);
+}
+
+/* Bytes of a converted weight of each grouped adapter, and the padding that
+** ranks below 8 keep for the backward. */
+struct converted { int64_t up, down, padding; };
+
+static struct converted converted_of(const struct layer_at *at)
+{
+    const struct model *m = model_of(at);
+    int64_t rank = at->w->f->lora_rank, e = num_max(8, rank);
+    int64_t unit = m->experts / at->w->f->ep * e * PRICE_ELEMENT;
+    struct converted c = {num_smul(unit, num_max(m->hidden,
+                                                 2 * m->expert_ffn)),
+                          num_smul(unit, num_max(m->hidden, m->expert_ffn)),
+                          0};
+
+    if (rank == 0) return (struct converted){0, 0, 0};
+    if (rank < 8)
+        c.padding = num_smul(unit, m->hidden + 2 * m->expert_ffn);
+    return c;
+}
+
+/* The experts' backward: through FC2 with FC1's output and the activation
+** still there, or through FC1. A gradient that is there already, or of a
+** padded rank, is made beside it first. */
+static void experts_backward(const struct layer_at *at,
+                             struct instant *t)
+{
+    const struct model *m = model_of(at);
+    struct converted c = converted_of(at);
+    int64_t h = m->hidden, f = m->expert_ffn;
+    int64_t e = at->w->f->lora_rank > 0 ? num_max(8, at->w->f->lora_rank) : 0;
+    int64_t fc2 = 2 * h + 5 * f + 3 * e, fc1 = 3 * h + 2 * f + 2 * e;
+    bool direct = at->fresh && c.padding == 0;
+    int64_t down = num_smul(at->pairs, fc2 * PRICE_ELEMENT);
+    int64_t up = num_smul(at->pairs, fc1 * PRICE_ELEMENT);
+
+    if (!direct) {
+        down = num_sadd(down, c.down);
+        up = num_sadd(up, c.up);
+    }
+    down = num_sadd(down, c.padding / (h + 2 * f) * (f + h));
+    put_mixer(at, t);
+    put_routing(at, t);
+    put(t, CAT_RESIDUAL_NORM, 3, at->rows, at->w->row + F32);
+    put(t, CAT_MOE_EXPERTS, 1, 1, num_sadd(num_max(down, up), c.padding));
+    put_pairs(at, t);
+}
+
+/* Beside a mixer's backward: the norm's output and the converted input; the
+** layer's output; the gradient that comes in, and the one beyond the MoE. */
+static void put_residual(const struct layer_at *at, struct instant *t)
+{
+    int64_t row = at->w->row;
+
+    put(t, at->kind == LAYER_GDN ? CAT_GDN : CAT_ATTENTION,
+        at->converted ? 2 : 1, at->rows, row);
+    put(t, CAT_RESIDUAL_NORM, 1, at->out_rows, row);
+    put(t, CAT_RESIDUAL_NORM, 1, at->rows, F32);
+    put(t, CAT_INPUT_GRADIENT, 1, at->rows, row);
+}
+
+/* The delta rule's backward: what it read; the chunk matrix; dz and do; w, u
+** and new values, dw and du; dq, dk and dv (model.md 3.12). */
+static void gdn_backward(const struct layer_at *at, struct instant *t)
+{
+    const struct model *m = model_of(at);
+    int64_t states = state_elements(m);
+
+    put_act(t, CAT_GDN, 1, at->rows, model_conv_channels(m));
+    put_act(t, CAT_GDN, 6, at->rows, m->v_heads * m->k_dim);
+    put_act(t, CAT_GDN, 7, at->rows, model_value(m));
+    put_act(t, CAT_GDN, 1, at->rows, 64 * m->v_heads);
+    put(t, CAT_GDN, 1, at->rows, mixer_statistics(at)
+                                 + 2 * m->v_heads * F32);
+    put_act(t, CAT_GDN, 2, at->chunks, states);
+    put(t, CAT_GDN, 2, at->states, num_smul(states, F32));
+    put(t, CAT_GDN, 1, at->states, halo_bytes(m));
+    t->tensors += 16;
+    put_residual(at, t);
+}
+
+/* The executor's backward: the joined projection, q and k, rotated; do, its
+** f32 sum, the gate's gradient and dq; dk and dv in f32; and the dearest
+** stage's own. */
+static void attention_backward(const struct layer_at *at, struct instant *t)
+{
+    const struct model *m = model_of(at);
+    int64_t q = model_q(m), kv = model_kv(m), gate = m->attn_gate ? 1 : 0;
+
+    put_act(t, CAT_ATTENTION, 1, at->rows, (1 + gate) * q + 2 * kv);
+    put_act(t, CAT_ATTENTION, 4 + gate, at->rows, q);
+    put_act(t, CAT_ATTENTION, 2, at->rows, kv);
+    put(t, CAT_ATTENTION, 1, at->rows, q * F32);
+    put(t, CAT_ATTENTION, 2, at->rows, kv * F32);
+    put(t, CAT_ATTENTION, 1, at->rows, mixer_statistics(at)
+                                       + m->q_heads * F32);
+    put_act(t, CAT_ATTENTION, 2, at->stage_q, q);
+    put(t, CAT_ATTENTION, 1, at->stage_q, m->q_heads * F32);
+    put(t, CAT_ATTENTION, 2, at->stage_k, kv * F32);
+    t->tensors += 8;
+    put_records(at, t);
+    put_residual(at, t);
+}
+
+/* ---- the dearest --------------------------------------------------------- */
+
+static void take(struct layer_peak *out, const struct instant *t,
+                 int64_t gradients)
+{
+    int64_t bytes = num_sadd(price_sum(t->term), gradients);
+
+    bytes = num_sadd(bytes, num_smul(t->blocks, BLOCK_SLACK));
+    if (bytes <= out->bytes) return;
+    *out = (struct layer_peak){*t, gradients, bytes};
+}
+
+void layer_peak(const struct layer_at *at, int64_t above, int64_t own,
+                struct layer_peak *out)
+{
+    struct instant a = {{0}, 0, 0}, b = a, c = a;
+    int64_t all = num_sadd(above, own);
+
+    *out = (struct layer_peak){.bytes = -1};
+    recompute(at, &a);
+    take(out, &a, above);
+    experts_backward(at, &b);
+    take(out, &b, all);
+    if (at->kind == LAYER_GDN)
+        gdn_backward(at, &c);
+    else
+        attention_backward(at, &c);
+    take(out, &c, all);
+}

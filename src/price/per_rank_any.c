@@ -1,0 +1,429 @@
+/*
+** per_rank_any.c - every rank priced on its own rows and its own experts'
+** pairs, layer by layer, at every CP and EP.
+**
+** The published per-rank pricing takes a rank's largest layer beside all its
+** boundaries, charges every rank the busiest one's routed rows and, with EP,
+** an allowance for what it does not know. Here each layer stands beside the
+** boundaries that are still there when it is recomputed, and the adapter
+** gradients that have appeared by then; the head stands beside all
+** boundaries; and the rank that needs most is the price.
+*/
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "model/param.h"
+#include "price/any.h"
+
+#define HEAD_CHUNK 512
+#define BLAS_WORKSPACE (INT64_C(32) << 20)
+#define SEGMENT (INT64_C(2) << 20)      /* a large block's own: multiples */
+#define F32 4
+
+static int64_t rows_of(const struct price_group *p, int64_t r,
+                       enum layer_kind kind)
+{
+    return kind == LAYER_GDN ? p->gdn_rows[r] : p->attention_rows[r];
+}
+
+/* ---- what the allocator adds --------------------------------------------- */
+
+static int64_t slack_of(int64_t bytes)
+{
+    return bytes > LARGE_BLOCK ? BLOCK_SLACK : SMALL_SLACK;
+}
+
+/* A logits buffer has a segment of its own, and keeps what is left of it
+** unless that can be cut off. */
+static int64_t buffer_slack(int64_t bytes)
+{
+    int64_t rest = num_round_up(bytes, SEGMENT) - bytes;
+
+    return num_max(slack_of(bytes),
+                   bytes > LARGE_BLOCK && rest <= LARGE_BLOCK ? rest : 0);
+}
+
+/* A gradient lies where boundaries were: several in one piece, the last of
+** which keeps the rest; but where boundaries are a little larger, each keeps
+** the difference as often as not. */
+static int64_t hole_slack(int64_t bytes, int64_t boundary)
+{
+    int64_t rest;
+
+    if (bytes <= LARGE_BLOCK || boundary == 0) return slack_of(bytes) / 2;
+    rest = num_round_up(bytes, boundary) - bytes;
+    return num_max(BLOCK_SLACK, rest <= LARGE_BLOCK ? rest : 0) / 2;
+}
+
+/* Of one layer's adapter gradients, those of the experts being the large. */
+static int64_t gradient_slack(const struct price_wave *w, int64_t g,
+                              int64_t r)
+{
+    const struct price_facts *f = w->f;
+    const struct model *m = f->model;
+    const int64_t side[] = {m->hidden, 2 * m->expert_ffn, m->expert_ffn,
+                            m->hidden};
+    int64_t unit = m->experts / f->ep * f->lora_rank * PRICE_ELEMENT;
+    int64_t sum = 2 * SITE_COUNT * SMALL_SLACK;
+    size_t i;
+
+    for (i = 0; i < sizeof side / sizeof *side; i++) {
+        int64_t bytes = num_smul(unit, side[i]), a, b;
+        a = hole_slack(bytes, num_smul(f->group[g].attention_rows[r],
+                                       w->row));
+        b = hole_slack(bytes, num_smul(f->group[g].gdn_rows[r], w->row));
+        sum += num_max(a, b);
+    }
+    return sum;
+}
+
+/* ---- one layer ----------------------------------------------------------- */
+
+/* Pairs that a rank's experts are given: as stated, or the even share of what
+** its EP group routes, rounded up. */
+static int64_t pairs_of(const struct price_facts *f, int64_t g, int64_t r,
+                        int64_t layer)
+{
+    const struct price_group *p = &f->group[g];
+    int64_t first = r - r % f->ep, rows = 0, i;
+
+    if (p->routed_pairs != NULL)
+        return p->routed_pairs[r * f->model->layers + layer];
+    for (i = first; i < num_min(first + f->ep, f->cp); i++)
+        rows = num_sadd(rows, rows_of(p, i, f->model->kind[layer]));
+    return num_ceil_div(num_smul(rows, f->model->top_k), f->ep);
+}
+
+static int64_t padded(int64_t len, int64_t block)
+{
+    if (len == 0) return 0;
+    return num_max(num_round_up(len, block), 2 * block);
+}
+
+/* The executor's records and its widest stage. One rank keeps none. */
+static void put_stages(const struct price_facts *f,
+                       const struct price_group *p, int64_t r,
+                       struct layer_at *at)
+{
+    int64_t i;
+
+    at->stage_q = at->stage_k = at->rows;
+    at->n_stage = 1;
+    if (f->cp == 1) return;
+    if (p->attention_retained != NULL) {
+        at->records = p->attention_retained[r];
+        return;
+    }
+    at->records = price_stage_records(f->model, p->stage[r], p->n_stage[r],
+                                      p->attention_rows[r], f->q_block,
+                                      f->k_block);
+    at->stage_q = at->stage_k = 0;
+    at->n_stage = p->n_stage[r];
+    for (i = 0; i < p->n_stage[r]; i++) {
+        const struct stage *s = &p->stage[r][i];
+        at->stage_q = num_max(at->stage_q, padded(s->q_len, f->q_block));
+        at->stage_k = num_max(at->stage_k, padded(s->k_len, f->k_block));
+    }
+}
+
+/* What layers of a kind have in common. */
+static struct layer_at layers_of(const struct price_wave *w, int64_t g,
+                                 int64_t r, enum layer_kind kind)
+{
+    const struct price_group *p = &w->f->group[g];
+    struct layer_at at = {.w = w, .kind = kind, .rows = rows_of(p, r, kind)};
+
+    if (!w->has[kind]) return at;
+    if (kind == LAYER_ATTENTION) {
+        put_stages(w->f, p, r, &at);
+        return at;
+    }
+    at.states = p->gdn_states != NULL ? p->gdn_states[r] : at.rows > 0;
+    at.chunks = p->gdn_chunks != NULL ? p->gdn_chunks[r]
+                                      : num_ceil_div(at.rows, 64);
+    return at;
+}
+
+static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
+                      int64_t layer, bool fresh, struct layer_at *at)
+{
+    enum layer_kind in = model_input_layout(f->model, layer);
+    enum layer_kind out = model_output_layout(f->model, layer);
+
+    at->pairs = pairs_of(f, g, r, layer);
+    at->fresh = fresh;
+    at->converted = f->cp > 1 && in != at->kind;
+    at->out_rows = rows_of(&f->group[g], r, out);
+}
+
+/* ---- one rank ------------------------------------------------------------ */
+
+/* What is alive beside a layer, and the allocator's part of it. */
+struct beside { int64_t boundaries, slack, gradient_slack; };
+
+static struct beside beside_all(const struct price_wave *w, int64_t r)
+{
+    const struct price_facts *f = w->f;
+    struct beside b = {0, 0, 0};
+    int64_t g, l;
+
+    for (g = 0; g < f->n_group; g++)
+        for (l = 0; l < f->model->layers; l++) {
+            int64_t bytes = price_boundary(f, g, r, l);
+            b.boundaries = num_sadd(b.boundaries, bytes);
+            b.slack += slack_of(bytes);
+        }
+    return b;
+}
+
+/* ---- several groups ------------------------------------------------------ */
+
+/* The adapter gradients that a group's slot has pending, or NULL. */
+static const int64_t *pending_of(const struct price_facts *f, int64_t g)
+{
+    return strcmp(f->group[g].slot, PRICE_BASE_SLOT) != 0 ? f->pending : NULL;
+}
+
+static int64_t pending_sum(const struct price_facts *f, const int64_t *p)
+{
+    int64_t i, sum = 0;
+
+    for (i = 0; p != NULL && i <= f->model->layers; i++)
+        sum = num_sadd(sum, p[i]);
+    return sum;
+}
+
+static bool same_slot(const struct price_facts *f, int64_t a, int64_t b)
+{
+    return strcmp(f->group[a].slot, f->group[b].slot) == 0;
+}
+
+static int64_t group_boundaries(const struct price_facts *f, int64_t g,
+                                int64_t r)
+{
+    int64_t l, sum = 0;
+
+    for (l = 0; l < f->model->layers; l++)
+        sum = num_sadd(sum, price_boundary(f, g, r, l));
+    return sum;
+}
+
+/* Gradients that the groups of other slots leave when they have run before g,
+** less the boundaries that they free: of each slot once. */
+static int64_t left_behind(const struct price_facts *f, int64_t g, int64_t r)
+{
+    int64_t o, k, sum = 0;
+
+    for (o = 0; o < f->n_group; o++) {
+        int64_t net = pending_sum(f, pending_of(f, o))
+                      - group_boundaries(f, o, r);
+        for (k = 0; k < o; k++)
+            if (same_slot(f, o, k)) break;
+        if (k == o && !same_slot(f, o, g))
+            sum = num_sadd(sum, num_max(0, net));
+    }
+    return sum;
+}
+
+/* ---- layer by layer ------------------------------------------------------ */
+
+/* The layer at its peak with what is beside it. */
+static void finish(const struct layer_peak *p, const struct beside *b,
+                   int64_t incoming, int64_t term[CAT_COUNT])
+{
+    int64_t slack = b->slack + slack_of(incoming)
+                    + p->at.blocks * BLOCK_SLACK
+                    + p->at.tensors * SMALL_SLACK;
+
+    if (p->gradients > 0) slack += b->gradient_slack;
+    memcpy(term, p->at.term, sizeof p->at.term);
+    term[CAT_BOUNDARIES] = b->boundaries;
+    term[CAT_INPUT_GRADIENT] = num_sadd(term[CAT_INPUT_GRADIENT], incoming);
+    term[CAT_ADAPTER_GRADIENTS] = p->gradients;
+    term[CAT_ROUNDING] = slack;
+}
+
+/* The group's layers from the last one down; above: gradients that are there
+** when it begins. */
+static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
+                        const int64_t *pending, int64_t above,
+                        struct beside b, struct price_rank *out)
+{
+    const struct price_facts *f = w->f;
+    struct layer_at at[LAYER_KINDS] = {
+        [LAYER_ATTENTION] = layers_of(w, g, r, LAYER_ATTENTION),
+        [LAYER_GDN] = layers_of(w, g, r, LAYER_GDN),
+    };
+    int64_t slack = gradient_slack(w, g, r), l;
+
+    for (l = f->model->layers - 1; l >= 0; l--) {
+        enum layer_kind kind = f->model->kind[l];
+        int64_t own = pending != NULL ? pending[l] : 0, term[CAT_COUNT];
+        struct layer_peak peak;
+
+        put_layer(f, g, r, l, own > 0, &at[kind]);
+        layer_peak(&at[kind], above, own, &peak);
+        if (own > 0) b.gradient_slack += slack;
+        finish(&peak, &b, num_smul(at[kind].out_rows, w->row), term);
+        if (price_sum(term) > price_sum(out->term[kind]))
+            memcpy(out->term[kind], term, sizeof term);
+        above = num_sadd(above, own);
+        b.boundaries -= price_boundary(f, g, r, l);
+        b.slack -= slack_of(price_boundary(f, g, r, l));
+    }
+}
+
+/* Groups run one after another, in any order. A slot's gradients appear once,
+** in the first of its groups. The worst order for a group runs other slots
+** first, where they leave more behind than the boundaries that they free; a
+** group of the same slot may also have come before. */
+static void rank_layers(const struct price_wave *w, int64_t r,
+                        const struct beside *b, struct price_rank *out)
+{
+    const struct price_facts *f = w->f;
+    int64_t g, o;
+
+    for (g = 0; g < f->n_group; g++) {
+        const int64_t *pending = pending_of(f, g);
+        int64_t left = left_behind(f, g, r);
+        int64_t all = num_sadd(left, pending_sum(f, pending));
+
+        if (pending != NULL)
+            left = num_sadd(left, pending[f->model->layers]);
+        walk_layers(w, g, r, pending, left, *b, out);
+        for (o = 0; pending != NULL && o < f->n_group; o++) {
+            struct beside after = *b;
+            if (o == g || !same_slot(f, o, g)) continue;
+            after.boundaries -= group_boundaries(f, o, r);
+            walk_layers(w, g, r, NULL, all, after, out);
+        }
+    }
+}
+
+/* What every other group leaves, at most, before a group's head runs. */
+static int64_t most_at_head(const struct price_facts *f, int64_t r)
+{
+    int64_t g, most = 0;
+
+    for (g = 0; g < f->n_group; g++) {
+        const int64_t *p = pending_of(f, g);
+        int64_t left = left_behind(f, g, r);
+        if (p != NULL) left = num_sadd(left, p[f->model->layers]);
+        most = num_max(most, left);
+    }
+    return most;
+}
+
+/* The head's backward beside all boundaries: its input, the norm's output and
+** its gradient; of one chunk the rows, gathered where not all are labelled,
+** their gradient, and three buffers of logits (pricing.md 10). */
+static void rank_head(const struct price_wave *w, int64_t r,
+                      const struct beside *b, int64_t at_head,
+                      int64_t term[CAT_COUNT])
+{
+    const struct price_facts *f = w->f;
+    const struct model *m = f->model;
+    int64_t rows = 0, all = 0, chunk, logits, g, i;
+
+    for (g = 0; g < f->n_group; g++) {
+        rows = num_max(rows, f->group[g].attention_rows[r]);
+        for (i = 0; i < f->cp; i++)
+            all = num_sadd(all, f->group[g].attention_rows[i]);
+    }
+    chunk = num_min(HEAD_CHUNK, num_min(f->head_rows, rows));
+    logits = num_smul(chunk, m->vocab * PRICE_ELEMENT);
+    memset(term, 0, CAT_COUNT * sizeof *term);
+    term[CAT_BOUNDARIES] = b->boundaries;
+    term[CAT_ADAPTER_GRADIENTS] = at_head;
+    term[CAT_HEAD] = num_sadd(num_smul(rows, 3 * w->row + F32),
+                              num_smul(3, logits));
+    term[CAT_HEAD] = num_sadd(term[CAT_HEAD], num_smul(
+        chunk, (f->head_rows < all ? 2 : 1) * w->row));
+    term[CAT_ROUNDING] = b->slack + 3 * slack_of(num_smul(rows, w->row))
+                         + 2 * slack_of(num_smul(chunk, w->row))
+                         + 3 * buffer_slack(logits);
+}
+
+/* What stands beside every instant: outputs, the batch's numbers, and on a
+** cold wave the GEMMs' workspaces and the rotary table. */
+static void put_common(const struct price_wave *w, int64_t r,
+                       int64_t term[CAT_COUNT])
+{
+    const struct price_facts *f = w->f;
+    const struct model *m = f->model;
+    int64_t g, rows = 0;
+
+    for (g = 0; g < f->n_group; g++)
+        rows = num_sadd(rows, f->group[g].attention_rows[r]);
+    term[CAT_OUTPUTS] = f->output_bytes;
+    term[CAT_HYBRIDEP] = price_hybridep_growth(f);
+    term[CAT_OTHER] = num_sadd(term[CAT_OTHER], num_smul(rows, 4 * F32));
+    if (w->cold == 0) return;
+    term[CAT_WORKSPACE] = w->te + BLAS_WORKSPACE
+        + num_max(BLAS_WORKSPACE, m->max_positions * (m->rotary_dim / 2)
+                                  * F32);
+}
+
+/* ---- all ranks ----------------------------------------------------------- */
+
+static void take(const int64_t term[CAT_COUNT], int64_t rank, bool head,
+                 enum layer_kind kind, struct estimate *out)
+{
+    int64_t bytes = price_sum(term);
+
+    out->rank[rank].total = num_max(out->rank[rank].total, bytes);
+    if (bytes <= out->raw) return;
+    out->raw = bytes;
+    out->binding_rank = rank;
+    out->binding_mixer = kind;
+    out->head_binds = head;
+    memcpy(out->term, term, sizeof out->term);
+}
+
+static void price_rank_any(const struct price_wave *w, int64_t r,
+                           struct estimate *out)
+{
+    struct price_rank *p = &out->rank[r];
+    struct beside b = beside_all(w, r);
+    int64_t head[CAT_COUNT];
+    int k;
+
+    p->boundaries = b.boundaries;
+    rank_layers(w, r, &b, p);
+    for (k = 0; k < LAYER_KINDS; k++) {
+        if (!w->has[k]) continue;
+        put_common(w, r, p->term[k]);
+        take(p->term[k], r, false, (enum layer_kind)k, out);
+    }
+    p->attention_retained = p->term[LAYER_ATTENTION][CAT_ATTENTION_RECORDS];
+    if (w->f->head_rows == 0) return;
+    rank_head(w, r, &b, most_at_head(w->f, r), head);
+    put_common(w, r, head);
+    take(head, r, true, LAYER_ATTENTION, out);
+}
+
+int price_per_rank_any(const struct price_facts *f, struct estimate *out,
+                       struct err *e)
+{
+    struct price_wave w;
+    int64_t r;
+    int rc = price_busiest_rank(f, out, e);
+
+    if (rc != ERR_OK) return rc;
+    snprintf(out->name, sizeof out->name, PRICE_PER_RANK_ANY);
+    if (!out->priced) return ERR_OK;
+    if (price_refuses_layouts(f, out->reason)) {
+        out->supported = false;     /* and keeps the busiest rank's bytes */
+        return ERR_OK;
+    }
+    price_wave_make(f, PRICE_NO_ALLOWANCE, &w);
+    if (price_lacks_stages(&w, e)) return ERR_INPUT;
+    memset(out, 0, sizeof *out);
+    snprintf(out->name, sizeof out->name, PRICE_PER_RANK_ANY);
+    out->supported = out->priced = true;
+    out->n_rank = f->cp;
+    for (r = 0; r < f->cp; r++) price_rank_any(&w, r, out);
+    out->admitted = num_sadd(out->raw, out->raw / 10);
+    return out->admitted == INT64_MAX ? price_too_big(f, e) : ERR_OK;
+}
