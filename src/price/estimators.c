@@ -7,6 +7,7 @@
 const struct price_estimator price_estimators[PRICE_ESTIMATORS] = {
     {PRICE_BUSIEST_RANK, price_busiest_rank},
     {PRICE_PER_RANK, price_per_rank},
+    {PRICE_PER_RANK_ANY, price_per_rank_any},
     {PRICE_HEURISTIC, price_heuristic},
     {PRICE_RETAINED_STATES, price_retained_states},
     {PRICE_RETAINED_RANK, price_retained_rank},

@@ -107,8 +107,10 @@ struct price_parts {
 int price_total(const struct price_wave *w, const struct price_parts *p,
                 struct estimate *out, struct err *e) MUST_CHECK;
 
-/* Rows of each rank's dispatch buffers (pricing.md 7.4). */
+/* Rows of each rank's dispatch buffers (pricing.md 7.4), and the bytes by
+** which they are yet to grow. */
 int64_t price_hybridep_rows(int64_t capacity, int64_t ranks);
+int64_t price_hybridep_growth(const struct price_facts *f);
 
 /* ---- retained activations (retained.c, retained.md 3) -------------------- */
 
@@ -125,10 +127,13 @@ int price_retained_parts64(const struct price_facts *f, struct estimate *out,
 
 /* ERR_INPUT naming the key if the facts cannot be priced at all. */
 int price_check(const struct price_facts *f, struct err *e) MUST_CHECK;
-/* What the published estimators do not cover, into reason; false: covered.
-** The second is about per-rank pricing alone. */
+/* What the estimators do not cover, into reason; false: covered. The second
+** is about pricing by rank, the third about the published one alone. */
 bool price_refuses(const struct price_facts *f, char reason[160]);
+bool price_refuses_layouts(const struct price_facts *f, char reason[160]);
 bool price_refuses_ranks(const struct price_facts *f, char reason[160]);
+/* ERR_INPUT where attention is given neither by stages nor by bytes. */
+bool price_lacks_stages(const struct price_wave *w, struct err *e);
 int price_too_big(const struct price_facts *f, struct err *e) MUST_CHECK;
 
 #endif

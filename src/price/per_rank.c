@@ -117,7 +117,7 @@ static int64_t paired_extra(const struct price_wave *w,
     return num_max(0, most - floor->boundaries - floor->workspace);
 }
 
-static bool lacks_stages(const struct price_wave *w, struct err *e)
+bool price_lacks_stages(const struct price_wave *w, struct err *e)
 {
     const struct price_facts *f = w->f;
     int64_t g;
@@ -175,7 +175,7 @@ int price_per_rank_as(const struct price_facts *f, unsigned change,
         return ERR_OK;
     }
     price_wave_make(f, change, &w);
-    if (lacks_stages(&w, e)) return ERR_INPUT;
+    if (price_lacks_stages(&w, e)) return ERR_INPUT;
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, PRICE_PER_RANK);
     out->supported = out->priced = true;

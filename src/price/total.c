@@ -40,7 +40,7 @@ static int64_t token_capacity(int64_t packed, int64_t cp)
 }
 
 /* The old buffers are still referenced while the new ones are made. */
-static int64_t hybridep_growth(const struct price_facts *f)
+int64_t price_hybridep_growth(const struct price_facts *f)
 {
     const struct model *m = f->model;
     int64_t g, capacity, rows, width;
@@ -113,7 +113,7 @@ int price_total(const struct price_wave *w, const struct price_parts *p,
     common[CAT_OUTPUTS] = f->output_bytes;
     common[CAT_INPUT_GRADIENT] = gradient;
     common[CAT_WORKSPACE] = w->cold;
-    common[CAT_HYBRIDEP] = hybridep_growth(f);
+    common[CAT_HYBRIDEP] = price_hybridep_growth(f);
     head_terms(w, p, gradient, head);
     out->head_binds = price_sum(head) > num_sadd(p->workspace, p->extra);
     if (out->head_binds) {
