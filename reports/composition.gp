@@ -7,12 +7,12 @@ set datafile missing '?'
 set border 3 linecolor '#555555'
 set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
-set xtics ("before" 0, "after" 1, "peak" 2, "before" 4, "after" 5, "peak" 6, "before" 8, "after" 9, "peak" 10)
-set xrange [-0.8:10.8]
-set label 1 "real-40" at 1.0, graph -0.12 center
-set label 2 "random-8" at 5.0, graph -0.12 center
-set label 3 "random-40" at 9.0, graph -0.12 center
-set bmargin 5
+set xtics ("before" 0, "after" 1, "per-rank-any" 2, "peak" 3, "before" 5, "after" 6, "per-rank-any" 7, "peak" 8, "before" 10, "after" 11, "per-rank-any" 12, "peak" 13) rotate by 90 right
+set xrange [-0.8:13.8]
+set label 1 "real-40" at 1.5, graph -0.16 rotate by -30 left
+set label 2 "random-8" at 6.5, graph -0.16 rotate by -30 left
+set label 3 "random-40" at 11.5, graph -0.16 rotate by -30 left
+set bmargin 10
 set title "Raw estimates and the peak of the most-loaded rank, cold wave: 3 of 463 cases"
 set ylabel "GB"
 set yrange [0:*]
@@ -33,6 +33,6 @@ do for [kind in "svg png"] {
     "" using 1:(sum [k=3:5] column(k)):(0.8) with boxes linecolor '#44aa99' title "attention records", \
     "" using 1:(sum [k=3:4] column(k)):(0.8) with boxes linecolor '#88ccee' title "attention", \
     "" using 1:(sum [k=3:3] column(k)):(0.8) with boxes linecolor '#332288' title "boundaries", \
-    "" using 1:(sum [k=3:13] column(k)):(sprintf("%.1f", sum [k=3:13] column(k))) with labels offset 0,0.7 notitle
+    "" using 1:(sum [k=3:13] column(k)):(sprintf("%.1f", sum [k=3:13] column(k))) with labels offset 0,0.7 font ',8' notitle
   unset output
 }

@@ -1,8 +1,8 @@
 # tokens.gp - draws tokens.svg and tokens.png from tokens.dat
 reset
 set encoding utf8
-svg = "svg size 900,740 dynamic enhanced font 'sans,14' background '#ffffff'"
-png = "pngcairo size 900,740 enhanced font 'sans,11'"
+svg = "svg size 900,1080 dynamic enhanced font 'sans,14' background '#ffffff'"
+png = "pngcairo size 900,1080 enhanced font 'sans,11'"
 set datafile missing '?'
 set border 3 linecolor '#555555'
 set tics nomirror out
@@ -21,17 +21,22 @@ do for [kind in "svg png"] {
   set terminal @svg
   if (kind eq "png") { set terminal @png }
   set output "tokens.".kind
-  set multiplot layout 2,1 title "Raw estimate against the peak, cold waves, balanced routing: 427 of 463 cases"
+  set multiplot layout 3,1 title "Raw estimate against the peak, cold waves, balanced routing: 427 of 463 cases"
   set title "before"
   set xlabel ""
   plot "tokens.dat" index 0 using 1:3 with points pointtype 9 pointsize 0.9 linecolor '#e69f00' title "EP1", \
     "tokens.dat" index 1 using 1:3 with points pointtype 7 pointsize 0.9 linecolor '#0072b2' title "EP2", \
     "tokens.dat" using 1:($4 == 1 ? $3 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' title "under"
   set title "after"
-  set xlabel "tokens in the wave"
+  set xlabel ""
   plot "tokens.dat" index 0 using 1:5 with points pointtype 9 pointsize 0.9 linecolor '#e69f00' title "EP1", \
     "tokens.dat" index 1 using 1:5 with points pointtype 7 pointsize 0.9 linecolor '#0072b2' title "EP2", \
     "tokens.dat" using 1:($6 == 1 ? $5 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' title "under"
+  set title "per-rank-any"
+  set xlabel "tokens in the wave"
+  plot "tokens.dat" index 0 using 1:7 with points pointtype 9 pointsize 0.9 linecolor '#e69f00' title "EP1", \
+    "tokens.dat" index 1 using 1:7 with points pointtype 7 pointsize 0.9 linecolor '#0072b2' title "EP2", \
+    "tokens.dat" using 1:($8 == 1 ? $7 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' title "under"
   unset multiplot
   unset output
 }

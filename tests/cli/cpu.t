@@ -63,14 +63,14 @@ $ peakproof run --device cpu --out o --only ragged.cp2.ep2 tiny-cpu.lua | sed -n
 >* * refused: dtype f32: priced in bf16 only
 >* * refused: dtype f32: priced in bf16 only
 $ grep -c ',raw,,refused,dtype f32: priced in bf16 only$' o/records.csv; grep -c ',\(raw\|admitted\),[0-9]' o/records.csv
-> 4
+> 6
 > 0
 = 1
 $ peakproof run --json --out o --only ragged.cp2.ep2 tiny-cpu.lua | grep -c '"raw_bytes": null'
-> 4
+> 6
 $ sed 's/"f32"/"bf16"/' kept.lua >bf16.lua; peakproof run --out o bf16.lua >table; grep -c refused table; wc -l <table
 > 0
-> 5
+> 7
 
 # Training: the loss falls.
 

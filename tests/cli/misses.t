@@ -48,4 +48,4 @@ $ peakproof run --misses -1 pr-accuracy.lua
 |   batch = batch.lengths{3000, 1000},
 | }}}
 $ cp $TOP/lua/models/Qwen3.6-35B-A3B.json mine.json; peakproof run --misses 0 --out o own.lua >table; rm mine.json; peakproof price o/misses/own.a.wave0.json | grep -c raw_bytes
-> 6
+> 7

@@ -72,7 +72,7 @@ $ peakproof plan --lengths 9 --facts --warm --head-rows 3 --lora-rank 0 | grep -
 $ cp $TOP/lua/models/Qwen3.6-27B.json mine.json; peakproof plan --lengths 4096 --model mine.json --layers 8 --facts >f; grep -E '"model"|layers' f; peakproof price f | grep -c supported
 >   "model": "mine.json",
 >   "layers": 8,
-> 6
+> 7
 
 $ peakproof plan --lengths 4096 --model Qwen3.6-27B --layers 8 --facts >g; grep '"model"' g; peakproof plan --lengths 4096 --model Qwen3.6-27B.json --layers 8 --facts | cmp - g
 >   "model": "Qwen3.6-27B.json",

@@ -22,9 +22,9 @@ $ peakproof price facts.json | grep -E '"(name|raw_bytes|admitted_bytes)"' | hea
 >       "name": "per-rank",
 >       "raw_bytes": 25818107903,
 >       "admitted_bytes": 28399918693,
->       "name": "heuristic",
->       "raw_bytes": 5550555136,
->       "admitted_bytes": 6105610649,
+>       "name": "per-rank-any",
+>       "raw_bytes": 22648731208,
+>       "admitted_bytes": 24913604328,
 
 $ peakproof price facts.json >a; peakproof price - <facts.json >b; cmp a b
 $ peakproof price --json facts.json >b; cmp a b

@@ -82,7 +82,7 @@ $ peakproof explain out it | grep -c 'per-rank/'
 > 4
 
 $ peakproof explain --json out one/it | grep -c '"id": "terms"'
-> 6
+> 8
 
 $ peakproof explain out ti
 = 2
