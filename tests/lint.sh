@@ -143,7 +143,7 @@ else
 fi
 
 if command -v luacheck >/dev/null && [ -n "$luas" ]; then
-    luacheck --no-color -q --std lua54 --read-globals batch cross estimator \
+    luacheck --no-color -q --std lua54 --read-globals batch cross csv estimator \
         --max-line-length 80 -- $luas >"$found" 2>&1 && : >"$found"
     check 'luacheck'
 elif [ -n "$luas" ]; then

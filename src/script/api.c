@@ -318,6 +318,7 @@ void api_open(lua_State *L)
     api_new_type(L, BATCH, batch_gc, batch_index);
     api_new_type(L, BOX, box_gc, NULL);
     api_open_sequences(L);
+    api_open_csv(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     luaL_newlib(L, functions);
     lua_pushvalue(L, -1);

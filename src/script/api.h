@@ -1,5 +1,6 @@
 /*
-** api.h - what a scenario can call: batch.*, estimator, require.
+** api.h - what a scenario can call: batch.*, csv.rows, estimator,
+** require.
 */
 #ifndef SCRIPT_API_H
 #define SCRIPT_API_H
@@ -42,6 +43,8 @@ void api_open(lua_State *L);
 **   list, or a text of ranges "0-19,25"; all without it.
 ** batch.pack{file, tree, select, tokens}: a list of such batches, filled in
 **   the order of select up to tokens packed tokens each.
+** csv.rows{file}: the rows of a CSV file, each a table of its cells by
+**   column, the list of the lines at which they begin, and the path.
 ** estimator{name, price}: see scenario.h (estimator.c).
 */
 int api_layout(lua_State *L);
@@ -49,6 +52,7 @@ int api_sequences(lua_State *L);
 int api_pack(lua_State *L);
 int api_estimator(lua_State *L);
 void api_open_sequences(lua_State *L);
+void api_open_csv(lua_State *L);
 
 /* [-0, +1, raises] Pushes an empty batch. */
 struct api_batch *api_new_batch(lua_State *L, enum batch_kind kind);

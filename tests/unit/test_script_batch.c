@@ -204,6 +204,36 @@ static void test_pack(void **state)
 }
 
 /* What a script can ask a batch. */
+static void test_csv_rows(void **state)
+{
+    struct scenario *s;
+
+    (void)state;
+    fixture_write("t.csv", "id,rows,note\n\na,12,\nb,7,\"x, y\"\n");
+    s = fixture_good(
+        "local rows, lines, path = csv.rows{file = 't.csv'}\n"
+        "assert(#rows == 2 and #lines == 2)\n"
+        "assert(rows[1].id == 'a' and rows[1].rows == '12')\n"
+        "assert(rows[1].note == nil and rows[2].note == 'x, y')\n"
+        "assert(lines[1] == 3 and lines[2] == 4)\n"
+        "assert(path:sub(-6) == '/t.csv')\n"
+        "assert(#csv.rows{file = path} == 2)\n"     /* absolute */
+        "assert(#csv.rows{file = 'tau-airline-prefix-tree'} > 100)\n"
+        "assert(#csv.rows{file = 'tests/golden/pr-accuracy-peaks.csv'} > 1)\n"
+        MINIMAL);
+    assert_non_null(strstr(s->files, "t.csv"));
+    scenario_free(s);
+    fixture_fails("csv.rows{}" MINIMAL, ERR_INPUT,
+                  ":1: csv.rows: 'file' is missing");
+    fixture_fails("csv.rows{file = 3}" MINIMAL, ERR_INPUT,
+                  ":1: csv.rows: file: must be a file name, not a number");
+    fixture_fails("csv.rows{flie = 't.csv'}" MINIMAL, ERR_INPUT,
+                  ":1: csv.rows: unknown key 'flie' (did you mean 'file'?)");
+    fixture_write("bad.csv", "id,id\n1,2\n");
+    assert_int_equal(fixture_load("csv.rows{file = 'bad.csv'}" MINIMAL, &s,
+                                  &(struct err){0}), ERR_INPUT);
+}
+
 static void test_questions(void **state)
 {
     (void)state;
@@ -227,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_tree),
         cmocka_unit_test(test_sequences),
         cmocka_unit_test(test_pack),
+        cmocka_unit_test(test_csv_rows),
         cmocka_unit_test(test_questions),
     };
 
