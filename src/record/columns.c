@@ -79,6 +79,13 @@
       shape.published_after_cold) \
     X(row, "published_after_warm", REAL_OR_NONE, \
       shape.published_after_warm) \
+    X(row, "series", TEXT, shape.series) \
+    X(row, "measured_bytes", KNOWN, shape.measured_peak) \
+    X(row, "measured_first_bytes", KNOWN, shape.measured_first) \
+    X(row, "measured_retained_bytes", KNOWN, shape.measured_retained) \
+    X(row, "measured_note", TEXT, shape.measured_note) \
+    X(row, "printed_estimate", KNOWN, shape.printed_estimate) \
+    X(row, "printed_by", TEXT, shape.printed_by) \
     X(row, "records", WHOLE, records) X(row, "peaks", WHOLE, peaks) \
     X(row, "status", STATUS, shape.status) X(row, "note", TEXT, shape.note)
 

@@ -165,6 +165,12 @@ struct record_case {
     /* Published admitted errors in percent, NaN where there are none. */
     double published_before_cold, published_before_warm;
     double published_after_cold, published_after_warm;
+    /* What was measured on real devices (scenario.h), -1 where unknown;
+    ** series NULL: nothing was. */
+    const char *series, *measured_note;
+    int64_t measured_peak, measured_first, measured_retained;
+    int64_t printed_estimate;       /* admitted bytes that were printed, */
+    const char *printed_by;         /* and the estimator that did */
     const struct record_wave *wave;
     int64_t n_wave;
     const struct record_tensor *tensor;     /* inventory, may be empty */

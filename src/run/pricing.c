@@ -3,7 +3,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "run/work.h"
+
+/* The rows of each hidden result: a sequence ends in each leaf. */
+static int set_outputs(const struct run_work *w, struct price_facts *f,
+                       struct err *e)
+{
+    const struct batch *b = &w->c->batch;
+    int64_t i, rows = 0;
+
+    if (f->mode.wave == WAVE_TRAIN || b->seg == NULL) return ERR_OK;
+    f->output_rows = calloc((size_t)b->n_seg, sizeof *f->output_rows);
+    if (f->output_rows == NULL) return err_nomem(e);
+    for (i = 0; i < b->n_seg; i++) {
+        if (b->seg[i].next > i + 1) continue;
+        f->output_rows[f->n_output] = b->seg[i].position + b->seg[i].tokens;
+        rows += f->output_rows[f->n_output++];
+    }
+    if (f->output_bytes == 0) f->output_bytes = 2 * rows * w->model.hidden;
+    return ERR_OK;
+}
 
 int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
               struct err *e)
@@ -29,6 +49,7 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
     if (c->hybridep_held_rows >= 0) out->packed_length = w->plan->tokens;
     /* gradients stay between waves: only a first one has them pending */
     if (cold) rc = price_facts_all_pending(out, e);
+    if (rc == ERR_OK) rc = set_outputs(w, out, e);
     if (rc != ERR_OK) price_facts_free(out);
     return rc;
 }
@@ -89,7 +110,8 @@ static int price_lua(struct run_wave *v, struct scenario_estimators *lua,
 
 static int64_t count_estimators(const struct run_work *w)
 {
-    int64_t n = PRICE_ESTIMATORS + scenario_estimator_count(w->s->estimators);
+    int64_t n = num_max(PRICE_ESTIMATORS, SCENARIO_MAX_ESTIMATORS) +
+                scenario_estimator_count(w->s->estimators);
     int i;
 
     for (i = 0; i < w->x->n_extra; i++)
@@ -110,20 +132,31 @@ static void refuse_dtype(const struct run_work *w, struct estimate *x)
              w->c->dtype);
 }
 
-/* The program's own estimators. */
+static int price_one(struct run_work *w, struct run_wave *v,
+                     const struct price_facts *f,
+                     const struct price_estimator *p, struct err *e)
+{
+    struct estimate *x = &v->estimate[v->n_estimate];
+    int rc = p->price(f, x, e);
+
+    if (rc == ERR_OK) v->n_estimate++;
+    if (rc == ERR_OK && !is_bf16(w)) refuse_dtype(w, x);
+    return rc;
+}
+
+/* The program's own estimators: those that the case names, or those that are
+** shown beside such a wave. */
 static int price_own(struct run_work *w, struct run_wave *v,
                      const struct price_facts *f, struct err *e)
 {
     int i, rc = ERR_OK;
 
-    for (i = 0; i < PRICE_ESTIMATORS && rc == ERR_OK; i++) {
-        struct estimate *x = &v->estimate[v->n_estimate];
-        if (!price_shows(i, f) || (i >= PRICE_RECOMPUTING && !is_bf16(w)))
-            continue;
-        rc = price_estimators[i].price(f, x, e);
-        if (rc == ERR_OK) v->n_estimate++;
-        if (rc == ERR_OK && !is_bf16(w)) refuse_dtype(w, x);
-    }
+    for (i = 0; i < w->c->n_estimator && rc == ERR_OK; i++)
+        rc = price_one(w, v, f, w->c->estimator[i], e);
+    if (w->c->names_estimators) return rc;
+    for (i = 0; i < PRICE_ESTIMATORS && rc == ERR_OK; i++)
+        if (price_shows(i, f) && (i < PRICE_RECOMPUTING || is_bf16(w)))
+            rc = price_one(w, v, f, &price_estimators[i], e);
     return rc;
 }
 

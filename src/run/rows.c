@@ -73,7 +73,14 @@ static void describe_case(const struct run_context *x,
         .published_before_cold = c->published_before_cold,
         .published_before_warm = c->published_before_warm,
         .published_after_cold = c->published_after_cold,
-        .published_after_warm = c->published_after_warm
+        .published_after_warm = c->published_after_warm,
+        .series = c->measured.series, .measured_note = c->measured.note,
+        .measured_peak = c->measured.peak,
+        .measured_first = c->measured.first,
+        .measured_retained = c->measured.retained,
+        .printed_estimate = c->measured.estimate,
+        .printed_by = c->measured.estimator != NULL
+                      ? c->measured.estimator->name : NULL
     };
 }
 

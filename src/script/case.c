@@ -36,6 +36,7 @@ static const struct field case_fields[] = {
     OTHER("device_bytes"),
     OTHER("dtype"),
     INT(ep, 1, BIG),
+    OTHER("estimators"),
     OTHER("grad"),
     INT(head_rows, 0, API_MAX_ROWS),
     INT(hybridep_held_rows, 0, API_MAX_ROWS),
@@ -43,6 +44,7 @@ static const struct field case_fields[] = {
     NUMBER(learning_rate, 0, 1000),
     NUMBER(lora_alpha, 0, BIG),
     INT(lora_rank, 0, 65536),
+    OTHER("measured"),
     OTHER("model"),
     OTHER("name"),
     INT(output_bytes, 0, MAX_BYTES),
@@ -352,48 +354,6 @@ static void read_routing(const struct decl *d, struct scenario_case *c)
     lua_pop(d->L, 1);
 }
 
-/* ---- what the report holds it against ------------------------------- */
-
-#define PERCENT(key, member) \
-    {key, FIELD_NUMBER, offsetof(struct scenario_case, member), -1000, 1000}
-
-static const struct field tolerance_fields[] = {
-    {"over", FIELD_NUMBER, offsetof(struct scenario_case, tolerance_over), 0,
-     BIG},
-    {"under", FIELD_NUMBER, offsetof(struct scenario_case, tolerance_under),
-     0, 100},
-    END,
-};
-
-static const struct field published_fields[] = {
-    PERCENT("after_cold", published_after_cold),
-    PERCENT("after_warm", published_after_warm),
-    PERCENT("before_cold", published_before_cold),
-    PERCENT("before_warm", published_before_warm),
-    END,
-};
-
-static void read_figures(const struct decl *d, struct scenario_case *c)
-{
-    struct decl p = *d;
-
-    if (decl_table(d, "tolerance")) {
-        decl_open(&p, d->L, -1, tolerance_fields, "%.100s: tolerance",
-                  d->what);
-        decl_need(&p, "under");
-        decl_need(&p, "over");
-        decl_fields(&p, tolerance_fields, c);
-        c->has_tolerance = true;
-        lua_pop(d->L, 1);
-    }
-    if (decl_table(d, "published")) {
-        decl_open(&p, d->L, -1, published_fields, "%.100s: published",
-                  d->what);
-        decl_fields(&p, published_fields, c);
-        lua_pop(d->L, 1);
-    }
-}
-
 /* ---- a case --------------------------------------------------------- */
 
 static void set_defaults(lua_State *L, struct scenario_case *c)
@@ -406,6 +366,8 @@ static void set_defaults(lua_State *L, struct scenario_case *c)
     c->head_rows = c->price_head_rows = -1;
     c->hybridep_held_rows = c->routed_rows = -1;
     c->cp_attention = true;
+    c->measured.peak = c->measured.first = c->measured.retained = -1;
+    c->measured.estimate = -1;
     c->published_before_cold = c->published_before_warm = (double)NAN;
     c->published_after_cold = c->published_after_warm = (double)NAN;
     script_dup(L, &c->dtype, "bf16");
@@ -461,6 +423,7 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     read_plan(&d, c);
     read_routing(&d, c);
     read_figures(&d, c);
+    read_estimators(&d, c);
 }
 
 void read_free_case(struct scenario_case *c)
@@ -472,6 +435,8 @@ void read_free_case(struct scenario_case *c)
     free(c->weights);
     free(c->tokens);
     free(c->adapters);
+    free(c->measured.series);
+    free(c->measured.note);
     batch_free(&c->batch);
     api_free_layout(c->layout, c->cp);
     routing_free(&c->routing);

@@ -25,4 +25,8 @@ void read_options(const struct decl *top, struct read *r);
 void read_cases(lua_State *L, int index, struct read *r);
 void read_free_case(struct scenario_case *c);
 
+/* [-0, +0] A case's keys tolerance, published and measured; estimators. */
+void read_figures(const struct decl *d, struct scenario_case *c);
+void read_estimators(const struct decl *d, struct scenario_case *c);
+
 #endif

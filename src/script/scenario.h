@@ -24,6 +24,21 @@
 
 enum batch_kind { BATCH_LAYOUT, BATCH_LENGTHS, BATCH_TREE, BATCH_CORPUS };
 
+/* What was measured of a case on real devices, for the report to hold ours
+** against: allocated bytes less those when the wave began; -1: not known. */
+struct scenario_measured {
+    char *series;           /* how such cases are counted; NULL: nothing was
+                               measured */
+    int64_t peak;           /* of the last wave, */
+    int64_t first;          /* of the first, */
+    int64_t retained;       /* and after the forward of the last */
+    char *note;             /* why it is shown and not counted, or NULL */
+    int64_t estimate;       /* admitted bytes printed beside it, and by */
+    const struct price_estimator *estimator;    /* whom; NULL: none */
+};
+
+#define SCENARIO_MAX_ESTIMATORS 12
+
 /* One point of a scenario, all defaults filled in. */
 struct scenario_case {
     char *name;             /* unique in the scenario; owned, as all below */
@@ -63,6 +78,11 @@ struct scenario_case {
     ** published; NaN where not published */
     double published_before_cold, published_before_warm;
     double published_after_cold, published_after_warm;
+    struct scenario_measured measured;
+    /* estimators instead of those of price_shows */
+    bool names_estimators;
+    const struct price_estimator *estimator[SCENARIO_MAX_ESTIMATORS];
+    int n_estimator;
 };
 
 struct scenario_option {

@@ -153,6 +153,8 @@ static inline void fixture_case(struct fixture *f, const char *scenario,
         .routed_rows = 48397, .top_k = 8, .routing = "balanced", .seed = 1,
         .published_before_cold = NAN, .published_before_warm = NAN,
         .published_after_cold = NAN, .published_after_warm = NAN,
+        .measured_peak = -1, .measured_first = -1, .measured_retained = -1,
+        .printed_estimate = -1,
         .wave = f->wave, .n_wave = 2, .tensor = f->tensor, .n_tensor = 4};
 }
 

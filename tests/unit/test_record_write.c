@@ -104,7 +104,9 @@ static void test_columns_are_frozen(void **state)
         "batch,tokens,sequences,attention_rows,gdn_rows,routed_rows,"
         "top_k,head_rows,output_bytes,routing,seed,waves,"
         "published_before_cold,published_before_warm,published_after_cold,"
-        "published_after_warm,records,peaks,status,note\n",
+        "published_after_warm,series,measured_bytes,measured_first_bytes,"
+        "measured_retained_bytes,measured_note,printed_estimate,printed_by,"
+        "records,peaks,status,note\n",
         "check,cases,seed,failed,worst,note\n",
     };
     char *dir = fixture_dir();
@@ -137,6 +139,11 @@ static void test_rows(void **state)
     f.kase.modules = "core_attn+mlp";
     f.kase.compiled = false;
     f.kase.kind = "hidden";
+    f.kase.series = "B";
+    f.kase.measured_peak = 33;
+    f.kase.measured_retained = 22;
+    f.kase.printed_estimate = 44;
+    f.kase.printed_by = "retained-split6";
     f.wave[0].n_estimate = f.wave[0].n_variant = f.wave[0].n_timing = 0;
     f.wave[0].n_rank = 0;
     f.wave[0].status = f.kase.status = STATUS_OOM;
@@ -158,7 +165,8 @@ static void test_rows(void **state)
     assert_string_equal(buf_text(&t.file[RECORD_CASES]),
         "dry,\"s, with \"\"quotes\"\"\",\" c\",,Qwen3.6-35B-A3B,40,2,2,1,1,8,"
         "bf16,random,selective,core_attn+mlp,yes,no,hidden,layout,96794,0,"
-        "52480 44314,48194 48600,48397,8,0,0,balanced,1,1,18.2,,,,1,0,oom,\n");
+        "52480 44314,48194 48600,48397,8,0,0,balanced,1,1,18.2,,,,B,33,,22,,44,"
+        "retained-split6,1,0,oom,\n");
     record_text_free(&t);
 }
 

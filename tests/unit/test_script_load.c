@@ -308,9 +308,53 @@ static void test_repeatable(void **state)
         "assert(#c == 4 and c[2].a == 1 and c[2].b == 'y') " MINIMAL));
 }
 
+static void test_measured(void **state)
+{
+    struct scenario *s = fixture_good(
+        "return {cases = {{" CASE BATCH
+        "measured = {series = 'A', peak = 5, first = 6, retained = 4,\n"
+        "  note = 'why', estimate = 7, estimator = 'retained-flat'},\n"
+        "estimators = {'heuristic', 'retained-flat'}},\n"
+        "{" BATCH "name = 'b', model = 'Qwen3.6-35B-A3B', estimators = {},\n"
+        "  measured = {series = 'A', peak = 5}}}}");
+    const struct scenario_case *c = &s->kase[0];
+
+    (void)state;
+    assert_string_equal(c->measured.series, "A");
+    assert_string_equal(c->measured.note, "why");
+    assert_int_equal(c->measured.peak, 5);
+    assert_int_equal(c->measured.first, 6);
+    assert_int_equal(c->measured.retained, 4);
+    assert_int_equal(c->measured.estimate, 7);
+    assert_string_equal(c->measured.estimator->name, "retained-flat");
+    assert_int_equal(c->n_estimator, 2);
+    assert_string_equal(c->estimator[0]->name, "heuristic");
+    assert_true(c->names_estimators);
+    c = &s->kase[1];
+    assert_true(c->names_estimators && c->n_estimator == 0);
+    assert_int_equal(c->measured.first, -1);
+    assert_null(c->measured.estimator);
+    scenario_free(s);
+    fixture_fails("return {cases = {{" CASE BATCH
+                  "estimators = {'heuristics'}}}}", ERR_INPUT,
+                  ":1: case 'a': estimators: no estimator 'heuristics' (did "
+                  "you mean 'heuristic'?)");
+    fixture_fails("return {cases = {{" CASE BATCH
+                  "estimators = {'heuristic', 'heuristic'}}}}", ERR_INPUT,
+                  ":1: case 'a': estimators: names heuristic twice");
+    fixture_fails("return {cases = {{" CASE BATCH
+                  "measured = {series = 'A', peak = 1, estimate = 2}}}}",
+                  ERR_INPUT, ":1: case 'a': measured: estimate: and "
+                  "estimator go together");
+    fixture_fails("return {cases = {{" CASE BATCH
+                  "measured = {series = 'A'}}}}", ERR_INPUT,
+                  ":1: case 'a': measured: 'peak' is missing");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_measured),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_every_key),
         cmocka_unit_test(test_routing),
