@@ -1,0 +1,176 @@
+-- Measured peaks of the traced software, or of a cluster of one's own, run
+-- again: each row of a table like reports/published/measured-memory.csv as
+-- two cases, ID (forward to hidden states, the first wave and a repeat) and
+-- ID.loss (with a mean-square loss and backward). What the columns mean is in
+-- src/step/evidence.md; those of `needed` must be there and full.
+local needed = {"id", "model", "tp", "cp", "recompute", "lengths",
+                "packed_rows", "forward_peak"}
+
+-- A first forward of a process holds 32 MiB + 1 KiB of GEMM workspace and a
+-- 32 MiB BLAS handle that later ones find.
+local COLD_BYTES = 67109888
+-- Published names of models whose sizes another file has.
+local SAME_SIZES = {["Qwen3.8-27B"] = "Qwen3.6-27B"}
+-- Models that make a rotary table for each new length, bytes a packed row.
+local ROTARY_BYTES = {["Qwen3-1.7B"] = 512}
+-- Which version printed the estimates of a published series.
+local PRINTED_BY = {
+  A = "retained-flat", B = "retained-split6", final = "retained-states",
+  before_segment_states = "retained-parts64",
+  segment_state_negative_control = "retained-parts64",
+  eager_control = "retained-parts64",
+  cold_workspace_negative_control = "retained-parts",
+  unfused_negative_control = "retained-split4", CP = "retained-rank",
+}
+-- First shapes of a process that the published table does not mark.
+local FIRST = {M145 = true, M147 = true, M150 = true, M153 = true,
+               M156 = true}
+
+local function reader(row, where)
+  local function fail(column, why)
+    error(where .. ": " .. column .. ": " .. why, 0)
+  end
+  local function int(column)
+    local text = row[column]
+    if text == nil then return nil end
+    local n = math.tointeger(tonumber(text))
+    if n == nil or n < 0 then
+      fail(column, "must be a whole number, not '" .. text .. "'")
+    end
+    return n
+  end
+  return int, fail
+end
+
+-- "a+b" or "n*k": k sequences of n.
+local function lengths_of(text, fail)
+  local list = {}
+  for part in text:gmatch("[^+]+") do
+    local n, k = part:match("^(%d+)%*?(%d*)$")
+    n, k = math.tointeger(tonumber(n)), math.tointeger(tonumber(k or ""))
+    if n == nil or n < 1 or (k or 1) < 1 or (k or 1) > 65536 then
+      fail("lengths", "must be like 4096, 4096+2048 or 512*8, not '" ..
+           text .. "'")
+    end
+    for _ = 1, k or 1 do list[#list + 1] = n end
+  end
+  return list
+end
+
+-- The sequences one after another, or below the prefix that they share.
+local function batch_of(list, prefix)
+  if prefix == 0 then return batch.lengths(list) end
+  local parents, lengths = {-1}, {prefix}
+  for i, n in ipairs(list) do
+    parents[i + 1], lengths[i + 1] = 0, n - prefix
+  end
+  return batch.tree{parents = parents, lengths = lengths}
+end
+
+local function modules_of(text)
+  local list = {}
+  for word in (text or ""):gmatch("[^+]+") do list[#list + 1] = word end
+  return #list > 0 and list or nil
+end
+
+-- Bytes that only a first forward holds inside the printed maximum.
+local function cold_bytes(row, int, packed, published)
+  local first, again = int("forward_first"), int("forward_repeat")
+  if first and again then return first - again, first - again > 50000000 end
+  local is_first = published and (FIRST[row.id] or
+                                  (row.series == "A" and packed == 1024))
+  local bytes = is_first and COLD_BYTES or 0
+  return bytes + packed * (published and ROTARY_BYTES[row.model] or 0),
+         is_first
+end
+
+-- Both cases of a row.
+local function cases_of(row, where, published)
+  local int, fail = reader(row, where)
+  for _, column in ipairs(needed) do
+    if row[column] == nil then fail(column, "missing") end
+  end
+  local list, packed = lengths_of(row.lengths, fail), int("packed_rows")
+  local tp, cp = int("tp"), int("cp")
+  local logical, prefix = 0, int("shared_prefix") or 0
+  for _, n in ipairs(list) do
+    logical = logical + n
+    if n <= prefix then fail("shared_prefix", "is no shorter than " .. n) end
+  end
+  -- shared only where fewer rows were packed; padded to a multiple of tp
+  if prefix > 0 and packed >= logical then prefix = 0 end
+  local rows = logical - (#list - 1) * prefix
+  if packed < rows or packed >= rows + tp then
+    fail("packed_rows", "must be " .. rows .. " rounded up to a multiple of "
+         .. tp .. ", not " .. packed)
+  end
+  local cold, is_first = cold_bytes(row, int, packed, published)
+  local printed = int("published_estimate")
+  local moe = row.model:find("A3B") ~= nil
+  local note = moe and "random routing, counts not published" or nil
+  local by = row.recompute == "full" and "heuristic" or
+             PRINTED_BY[row.series or ""]
+  local estimators = {"heuristic", "retained-states", "retained-rank",
+                      "kept-rank"}
+  if by == nil then printed = nil end
+  if printed and by ~= "heuristic" and by ~= "retained-states" and
+     by ~= "retained-rank" then
+    estimators[#estimators + 1] = by
+  end
+  local function case(name, wave, measured)
+    measured.series = row.series or "measured"
+    return {
+      name = name,
+      model = SAME_SIZES[row.model] or row.model,
+      tp = tp, cp = cp,
+      lora_rank = int("lora_rank") or 1,
+      recompute = row.recompute,
+      recompute_modules = modules_of(row.modules),
+      compiled = row.compiled ~= "no",
+      wave = wave,
+      waves = 2,
+      batch = batch_of(list, prefix),
+      estimators = estimators,
+      measured = measured,
+    }
+  end
+  local forward = int("forward_peak")
+  local result = {case(row.id, "hidden", {
+    peak = int("forward_repeat") or forward - cold,
+    first = int("forward_first"),
+    retained = int("retained") and int("retained") - cold,
+    estimate = printed, estimator = printed and by,
+    note = note,
+  })}
+  local backward = int("forward_backward_peak")
+  if backward then
+    result[2] = case(row.id .. ".loss", "hidden-loss", {
+      peak = backward - cold,
+      retained = int("retained") and int("retained") - cold,
+      note = note or (is_first and "first shape: cold bytes of backward in " ..
+                      "the maximum") or nil,
+    })
+  end
+  return result
+end
+
+return {
+  name = "measured",
+  about = "measured peaks of dense models and of a MoE, in every mode",
+  options = {
+    data = {default = "../../reports/published/measured-memory.csv",
+            help = "a table with the columns of measured-memory.csv"},
+  },
+  cases = function(opt)
+    local rows, lines, path = csv.rows{file = opt.data}
+    -- what the published table leaves to its readers holds for it alone
+    local published = path:match("measured%-memory%.csv$") ~= nil
+    local list = {}
+    for i, row in ipairs(rows) do
+      for _, c in ipairs(cases_of(row, path .. ":" .. lines[i], published)) do
+        list[#list + 1] = c
+      end
+    end
+    return list
+  end,
+}
