@@ -15,12 +15,26 @@ static struct mem_block *link_block(struct mem *m, struct mem_block *prev,
     return b;
 }
 
+/* A block in use. */
+static struct mem_block *link_used(struct mem *m, struct mem_block *prev,
+                                   const struct adopted *use, int pool)
+{
+    struct mem_block *b = link_block(m, prev, use->addr, use->size, pool);
+
+    b->state = BLOCK_LIVE;
+    b->category = CAT_OTHER;
+    b->layer = -1;
+    b->u.live.requested = use->requested;
+    mem_count_adopted(m, b);
+    return b;
+}
+
 /* Caches the free blocks once all are linked, so that it is known which are
 ** split. */
 static void cache_free(struct mem *m, struct mem_block *first)
 {
     for (struct mem_block *b = first; b != NULL; b = b->next) {
-        if (b->state == BLOCK_LIVE) continue;
+        if (b->state == BLOCK_LIVE || b->state == BLOCK_UNMAPPED) continue;
         if (block_is_split(b))
             mem_count_split(m, b->pool, 1, (int64_t)b->size);
         free_set_insert(&m->pool[b->pool], b);
@@ -43,17 +57,64 @@ bool mem_adopt(struct mem *m, uint64_t addr, uint64_t bytes, bool small,
         if (next > at) last = link_block(m, last, at, next - at, pool);
         if (first == NULL) first = last;
         if (i == n) break;
-        last = link_block(m, last, next, use[i].size, pool);
+        last = link_used(m, last, &use[i], pool);
         if (first == NULL) first = last;
-        last->state = BLOCK_LIVE;
-        last->category = CAT_OTHER;
-        last->layer = -1;
-        last->u.live.requested = use[i].requested;
-        mem_count_adopted(m, last);
         blocks[i] = last;
         at = next + use[i].size;
     }
     mem_count_segment(m, pool, addr, bytes, false);
+    cache_free(m, first);
+    return true;
+}
+
+/* One mapped piece and its blocks, after last. */
+static struct mem_block *link_piece(struct mem *m, struct mem_block *last,
+                                    const struct adopted_piece *p, int pool,
+                                    const struct adopted *use,
+                                    struct mem_block **blocks)
+{
+    uint64_t at = p->addr, end = p->addr + p->size;
+
+    for (int64_t i = 0; i < p->n; i++) {
+        if (use[i].addr > at)
+            last = link_block(m, last, at, use[i].addr - at, pool);
+        last = blocks[i] = link_used(m, last, &use[i], pool);
+        at = use[i].addr + use[i].size;
+    }
+    if (end > at) last = link_block(m, last, at, end - at, pool);
+    mem_count_mapped(m, pool, p->size, false);
+    return last;
+}
+
+bool mem_adopt_range(struct mem *m, bool small, uint64_t base, uint64_t end,
+                     const struct adopted_piece *piece, int64_t n_piece,
+                     const struct adopted *use,
+                     struct mem_block **blocks)
+{
+    struct mem_block *last = NULL, *first = NULL;
+    uint64_t at = base;
+    size_t n = 2 * (size_t)n_piece + 2;
+    int pool = small ? 0 : 1;
+
+    for (int64_t i = 0; i < n_piece; i++) n += 2 * (size_t)piece[i].n;
+    if (!block_reserve(&m->store, n)) return false;
+    for (int64_t i = 0; i <= n_piece; i++) {
+        uint64_t next = i < n_piece ? piece[i].addr : end;
+
+        if (next > at) {
+            last = link_block(m, last, at, next - at, pool);
+            mem_unmapped_insert(m, last);
+        }
+        if (i == n_piece) break;
+        last = link_piece(m, last, &piece[i], pool, use, blocks);
+        use += piece[i].n;
+        blocks += piece[i].n;
+        at = piece[i].addr + piece[i].size;
+    }
+    for (; last != NULL; last = last->prev) {
+        last->expandable = true;
+        first = last;
+    }
     cache_free(m, first);
     return true;
 }

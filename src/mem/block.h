@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum block_state { BLOCK_UNUSED, BLOCK_FREE, BLOCK_LIVE };
+/* BLOCK_UNMAPPED: addresses of an expandable segment without memory. */
+enum block_state { BLOCK_UNUSED, BLOCK_FREE, BLOCK_LIVE, BLOCK_UNMAPPED };
 
 struct mem_block {
     uint64_t addr, size;            /* bytes */
@@ -33,13 +34,14 @@ struct mem_block {
     uint8_t pool;                   /* 0 small, 1 large */
     uint8_t category, phase;        /* live: the tag */
     int16_t layer;
+    bool expandable;                /* of an expandable segment */
 };
 
 /* A free block with a neighbour belongs to a segment still in use, because
-** two free neighbours never exist. */
+** two free neighbours never exist. Expandable segments are not counted so. */
 static inline bool block_is_split(const struct mem_block *b)
 {
-    return b->prev != NULL || b->next != NULL;
+    return !b->expandable && (b->prev != NULL || b->next != NULL);
 }
 
 enum { BLOCK_CHUNK = 255 };

@@ -84,7 +84,8 @@ void mem_free_all(struct mem *m)
             struct mem_block *b = &c->block[i];
             uint64_t bytes = 0;
 
-            if (b->state == BLOCK_UNUSED || b->prev != NULL) continue;
+            if (b->expandable || b->state == BLOCK_UNUSED || b->prev != NULL)
+                continue;
             for (struct mem_block *t = b; t != NULL; t = t->next)
                 bytes += t->size;
             m->source.put(m->source.ctx, b->addr, bytes);
@@ -134,6 +135,12 @@ static uint64_t segment_bytes(const struct mem *m, uint64_t size)
 
 /* ---- segments ----------------------------------------------------------- */
 
+/* A cached segment that is no range. */
+static bool is_whole(const struct mem_block *b)
+{
+    return !b->expandable && !block_is_split(b);
+}
+
 /* b is free and a whole segment. */
 static void put_segment(struct mem *m, struct mem_block *b)
 {
@@ -148,11 +155,23 @@ bool mem_put_segment(struct mem *m, uint64_t addr, uint64_t bytes)
     for (int pool = POOL_SMALL; pool <= POOL_LARGE; pool++) {
         struct mem_block *b = free_set_find(&m->pool[pool], bytes, addr);
 
-        if (b == NULL || block_is_split(b)) continue;
+        if (b == NULL || !is_whole(b)) continue;
         put_segment(m, b);
         return true;
     }
     return false;
+}
+
+/* The whole pages of the expandable blocks that are cached now. What stays
+** cached of them is smaller than a page and comes before the others. */
+static void unmap_cached(struct mem *m, int pool)
+{
+    struct mem_block *b = free_set_last(&m->pool[pool]), *smaller;
+
+    for (; b != NULL; b = smaller) {
+        smaller = free_set_previous(&m->pool[pool], b);
+        if (b->expandable) (void)mem_unmap_block(m, b);
+    }
 }
 
 /* A.9: whole cached segments, the large pool's first. */
@@ -163,8 +182,9 @@ void mem_empty_cache(struct mem *m)
 
         for (; b != NULL; b = next) {
             next = free_set_next(&m->pool[pool], b);
-            if (!block_is_split(b)) put_segment(m, b);
+            if (is_whole(b)) put_segment(m, b);
         }
+        if (m->ranges != NULL) unmap_cached(m, pool);
     }
 }
 
@@ -181,7 +201,7 @@ static bool put_oversize(struct mem *m, int pool, uint64_t size)
 
     if (least == UINT64_MAX) return false;
     for (b = free_set_fit(set, wanted); b != NULL; b = free_set_next(set, b)) {
-        if (block_is_split(b)) continue;
+        if (!is_whole(b)) continue;
         put_segment(m, b);
         return true;
     }
@@ -189,7 +209,7 @@ static bool put_oversize(struct mem *m, int pool, uint64_t size)
     while (b != NULL && freed < wanted && b->size >= least) {
         struct mem_block *smaller = free_set_previous(set, b);
 
-        if (!block_is_split(b)) {
+        if (is_whole(b)) {
             freed += b->size;
             put_segment(m, b);
         }
@@ -219,6 +239,16 @@ static int get_segment(struct mem *m, uint64_t bytes, int pool,
     return ERR_OK;
 }
 
+/* One try for size bytes or more. */
+static int get_memory(struct mem *m, uint64_t size, int pool,
+                      struct mem_block **out, struct err *e)
+{
+    if (m->ranges == NULL)
+        return get_segment(m, segment_bytes(m, size), pool, out, e);
+    if (!block_reserve(&m->store, 3)) return err_nomem(e);
+    return mem_expand(m, size, pool, out, e);
+}
+
 static int out_of_memory(const struct mem *m, uint64_t bytes,
                          const struct mem_tag *tag, const char *why,
                          struct err *e)
@@ -237,15 +267,14 @@ static int out_of_memory(const struct mem *m, uint64_t bytes,
 static int new_segment(struct mem *m, uint64_t size, int pool,
                        struct mem_block **out, struct err *e)
 {
-    uint64_t bytes = segment_bytes(m, size);
-    int rc = get_segment(m, bytes, pool, out, e);
+    int rc = get_memory(m, size, pool, out, e);
 
     if (rc == ERR_OOM && put_oversize(m, pool, size))
-        rc = get_segment(m, bytes, pool, out, e);
+        rc = get_memory(m, size, pool, out, e);
     if (rc == ERR_OOM) {
         mem_empty_cache(m);
         m->retries++;
-        rc = get_segment(m, bytes, pool, out, e);
+        rc = get_memory(m, size, pool, out, e);
     }
     if (rc == ERR_OOM) m->ooms++;
     return rc;
@@ -275,6 +304,7 @@ static struct mem_block *take_cached(struct mem *m, uint64_t size)
     uint64_t max = m->config.max_split_bytes;
 
     if (b == NULL) return NULL;
+    if (m->ranges != NULL) b = mem_expand_fit(m, b);
     if (size < max && b->size >= max) return NULL;
     if (size >= max && b->size - size >= m->config.max_non_split_rounding)
         return NULL;
@@ -290,18 +320,20 @@ static void split(struct mem *m, struct mem_block *b, uint64_t size)
     bool was_split = block_is_split(b);
     struct mem_block *r;
 
-    if (b->pool == POOL_SMALL
+    if (b->pool == POOL_SMALL || m->ranges != NULL
             ? rest < MIN_BLOCK
             : size >= m->config.max_split_bytes || rest <= SMALL_MAX) {
         if (was_split) mem_count_split(m, b->pool, -1, -(int64_t)b->size);
         return;
     }
-    mem_count_split(m, b->pool, was_split ? 0 : 1,
-                    was_split ? -(int64_t)size : (int64_t)rest);
+    if (!b->expandable)
+        mem_count_split(m, b->pool, was_split ? 0 : 1,
+                        was_split ? -(int64_t)size : (int64_t)rest);
     r = block_take(&m->store);
     r->addr = b->addr + size;
     r->size = rest;
     r->pool = b->pool;
+    r->expandable = b->expandable;
     r->prev = b;
     r->next = b->next;
     if (r->next != NULL) r->next->prev = r;
@@ -380,6 +412,7 @@ void mem_release(struct mem *m, struct mem_block *b)
         bytes -= (int64_t)b->next->size;
         absorb_next(m, b);
     }
+    if (b->expandable) n = bytes = 0;
     if (block_is_split(b)) {
         n++;
         bytes += (int64_t)b->size;

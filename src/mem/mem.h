@@ -63,6 +63,8 @@ struct mem_config {
     /* roundup_power2_divisions for requests of 1 MiB (and less), 2 MiB, ...
     ** 32 GiB (and more): 0, or a power of two. */
     uint32_t roundup_divisions[16];
+    bool expandable;                    /* expandable_segments:True; only
+                                           replays have it */
     bool trace;                         /* keep every event */
 };
 

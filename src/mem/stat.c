@@ -119,6 +119,12 @@ void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
     if (m->segment_trace != NULL) mem_trace_segment(m, addr, bytes, is_free);
 }
 
+void mem_count_mapped(struct mem *m, int pool, uint64_t bytes, bool is_free)
+{
+    stat_change(m, MEM_RESERVED_BYTES, pool,
+                is_free ? -(int64_t)bytes : (int64_t)bytes);
+}
+
 void mem_count_split(struct mem *m, int pool, int64_t n, int64_t bytes)
 {
     if (n != 0) stat_change(m, MEM_INACTIVE_SPLIT, pool, n);

@@ -29,8 +29,21 @@ struct baseline {               /* the state at the mark */
     uint64_t by[CAT_COUNT];
 };
 
+/* Where the addresses of expandable segments come from, and their memory.
+** reserve gives *bytes of new addresses, map memory for whole pages of them:
+** ERR_OOM when the device is full. */
+struct mem_ranges {
+    void *ctx;
+    int (*reserve)(void *ctx, bool small, uint64_t *addr, uint64_t *bytes,
+                   struct err *e);
+    int (*map)(void *ctx, uint64_t addr, uint64_t bytes, struct err *e);
+    void (*unmap)(void *ctx, uint64_t addr, uint64_t bytes);
+};
+
 struct mem {
     struct free_set pool[2];    /* small, large */
+    const struct mem_ranges *ranges;    /* NULL: no expandable segments */
+    struct mem_block *unmapped[2];      /* by address, linked by tree.right */
     struct block_store store;
     struct tally tally[MEM_STAT_COUNT][MEM_SCOPE_COUNT];
     uint64_t by[CAT_COUNT];     /* requested bytes live now */
@@ -62,6 +75,21 @@ void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
 /* The free blocks beside others: n more of them, bytes more in them. */
 void mem_count_split(struct mem *m, int pool, int64_t n, int64_t bytes);
 
+/* expand.c, for replays: once ranges is set, what no cached block satisfies is
+** mapped. As get_segment for a block of size bytes or more; on failure what was
+** mapped stays cached. Two block records must be reserved. */
+int mem_expand(struct mem *m, uint64_t size, int pool, struct mem_block **out,
+               struct err *e);
+/* The best fit instead of b, where b could grow. */
+struct mem_block *mem_expand_fit(const struct mem *m, struct mem_block *b);
+/* Unmaps the whole pages of a cached block. False: no host memory. */
+bool mem_unmap_block(struct mem *m, struct mem_block *b);
+/* The same for the one whose whole pages lie there; false: there is none. */
+bool mem_unmap_at(struct mem *m, uint64_t addr, uint64_t bytes);
+void mem_unmapped_insert(struct mem *m, struct mem_block *b);
+/* stat.c: mapped memory counts as reserved, and is no segment. */
+void mem_count_mapped(struct mem *m, int pool, uint64_t bytes, bool is_free);
+
 /* adopt.c, for replays of recorded traces. Takes over a segment that the
 ** source did not give, tiled by n blocks in use (by ascending
 ** address) and what is free between them; blocks receives the n. A mark
@@ -71,6 +99,13 @@ struct adopted { uint64_t addr, size, requested; };
 bool mem_adopt(struct mem *m, uint64_t addr, uint64_t bytes, bool small,
                const struct adopted *use, int64_t n,
                struct mem_block **blocks);
+/* The same for an expandable segment from base to end: pieces of it that are
+** mapped, by address; blocks receives those of all pieces. */
+struct adopted_piece { uint64_t addr, size; int64_t n; };
+bool mem_adopt_range(struct mem *m, bool small, uint64_t base, uint64_t end,
+                     const struct adopted_piece *piece, int64_t n_piece,
+                     const struct adopted *use,
+                     struct mem_block **blocks);
 /* Gives back the cached segment at addr; false when it is not one. */
 bool mem_put_segment(struct mem *m, uint64_t addr, uint64_t bytes);
 
