@@ -236,8 +236,9 @@ static const struct command_option options[] = {
      .help = "groups to show in text (default: 12; 0: all)"},
     {.name = "set", .arg = "KEY=VALUE", .repeats = true,
      .help = "replay under another allocator setting, named as in "
-             "PYTORCH_CUDA_ALLOC_CONF, or limit=BYTES of device memory; "
-             "limit=? finds the least that suffices"},
+             "PYTORCH_CUDA_ALLOC_CONF (expandable_segments=True), or "
+             "limit=BYTES of device memory; limit=? finds the least that "
+             "suffices"},
     {.name = NULL}
 };
 

@@ -39,7 +39,6 @@ static void saw_setting(void *ctx, const char *key, const char *value,
     if (effect == SETTING_UNKNOWN)
         cannot(p->s, key, value);
     else if (effect == SETTING_IDLE
-             && strcmp(key, "expandable_segments") != 0
              && strcmp(key, "backend") != 0)
         snprintf(p->s->idle + n, sizeof p->s->idle - n, "%s%s:%.40s",
                  n > 0 ? "," : "", key, value);
@@ -87,8 +86,7 @@ int reading_settings(struct reading *p, const struct pickle *top)
     if (d == NULL || d->type != PICKLE_DICT) return ERR_OK;
     rc = read_conf(p, pickle_get(d, "PYTORCH_CUDA_ALLOC_CONF"));
     if (rc != ERR_OK) return rc;
-    if (reading_true(d, "expandable_segments"))
-        cannot(p->s, "expandable segments", "");
+    if (reading_true(d, "expandable_segments")) c->expandable = true;
     v = pickle_get(d, "max_split_size");
     if (v != NULL && v->type == PICKLE_INT && !v->negative
         && v->v.u < UINT64_C(1) << 50)

@@ -248,14 +248,16 @@ static int undo_map(struct undo *u, int64_t i)
     return rc;
 }
 
-/* Whole pages are unmapped: 20 MiB each in the large pool. */
+/* Whole pages are unmapped, of 20 MiB in the large pool unless that is set. Of
+** which pool they are is seen later, by what is allocated there. */
 static int undo_unmap(struct undo *u, int64_t i)
 {
     const struct snapshot_event *x = &u->d->event[i];
 
     return add_segment(u, (struct snapshot_segment){
         .addr = x->addr, .size = x->bytes, .lane = x->lane,
-        .small = x->bytes % (20 * MIB) != 0, .expandable = true});
+        .small = x->bytes % (20 * MIB) != 0, .expandable = true,
+        .guessed = true});
 }
 
 static int undo_event(struct undo *u, int64_t i)
@@ -300,12 +302,49 @@ static void join_pieces(struct rewind *r)
         if (n > 0 && b->expandable && s->expandable && b->lane == s->lane
             && b->addr + b->size == s->addr) {
             b->size += s->size;
-            b->small = b->small || s->small;
+            if (b->guessed) b->small = s->small;
+            b->guessed = b->guessed && s->guessed;
         } else {
             r->segment[n++] = *s;
         }
     }
     r->n_segment = n;
+}
+
+/* The segment that holds addr; NULL: none. */
+static struct snapshot_segment *holding(struct rewind *r, uint64_t addr)
+{
+    int64_t lo = 0, hi = r->n_segment;
+
+    while (hi - lo > 1) {
+        int64_t mid = lo + (hi - lo) / 2;
+
+        if (r->segment[mid].addr <= addr)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    if (lo == hi || addr < r->segment[lo].addr
+        || addr - r->segment[lo].addr >= r->segment[lo].size)
+        return NULL;
+    return &r->segment[lo];
+}
+
+/* A block that is allocated in the trace tells the pool of its memory. */
+static void learn_pools(struct undo *u, const struct mem_config *c)
+{
+    for (int64_t i = 0; i < u->d->n_event; i++) {
+        const struct snapshot_event *v = &u->d->event[i];
+        struct snapshot_segment *s;
+
+        if (v->action != SNAPSHOT_ALLOC
+            && v->action != SNAPSHOT_FREE_COMPLETED)
+            continue;
+        s = holding(&u->r, v->addr);
+        if (s == NULL || !s->guessed) continue;
+        s->small = mem_round(c, v->bytes) <= MIB;
+        s->guessed = false;
+    }
 }
 
 /* Drops what is gone and orders the rest. */
@@ -406,6 +445,7 @@ int rewind_device(const struct snapshot *s, int64_t device, const char *origin,
         rc = undo_event(&u, i);
     if (rc == ERR_OK) {
         keep_present(&u);
+        if (s->config.expandable) learn_pools(&u, &s->config);
         rc = place(&u, &s->config);
     }
     addr_map_free(&u.at_block);

@@ -117,7 +117,6 @@ static int set_divisions(struct mem_config *c, const char *value,
 
 /* Settings that ours follows only at this value. */
 static const struct { const char *key, *off; } unsupported[] = {
-    {"expandable_segments", "False"},
     {"backend", "native"},
 };
 
@@ -153,8 +152,8 @@ static int set_other(const char *key, const char *value,
     if (effect != NULL) return ERR_OK;
     return err_set(e, ERR_USAGE, "%.60s: not a setting of the allocator "
                    "(max_split_size_mb, max_non_split_rounding_mb, "
-                   "large_segment_size_mb, roundup_power2_divisions, limit)",
-                   key);
+                   "large_segment_size_mb, roundup_power2_divisions, "
+                   "expandable_segments, limit)", key);
 }
 
 int mem_config_set(struct mem_config *c, const char *key, const char *value,
@@ -171,6 +170,11 @@ int mem_config_set(struct mem_config *c, const char *key, const char *value,
         return set_mib(&c->large_segment_bytes, key, value, 10, e);
     if (strcmp(key, "roundup_power2_divisions") == 0)
         return set_divisions(c, value, e);
+    if (strcmp(key, "expandable_segments") == 0) {
+        c->expandable = strcmp(value, "True") == 0;
+        return c->expandable || strcmp(value, "False") == 0 ? ERR_OK
+             : bad_value(e, key, value, "True or False");
+    }
     if (strcmp(key, "limit") != 0)
         return set_other(key, value, effect, e);
     if (!num_parse_bytes(value, &v))

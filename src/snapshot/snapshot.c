@@ -415,6 +415,13 @@ static int read_notes(struct reading *p, const struct pickle *top)
 
 /* ---- the file ----------------------------------------------------------- */
 
+/* Files without settings show by what was mapped. */
+static void infer_expandable(struct snapshot *s)
+{
+    for (int64_t i = 0; i < s->n_event && !s->config.expandable; i++)
+        s->config.expandable = s->event[i].action == SNAPSHOT_SEGMENT_MAP;
+}
+
 static int read_top(struct reading *p, const struct pickle *top)
 {
     int rc;
@@ -427,6 +434,7 @@ static int read_top(struct reading *p, const struct pickle *top)
     if (rc == ERR_OK) rc = read_traces(p, top);
     if (rc == ERR_OK) rc = read_segments(p, pickle_get(top, "segments"));
     if (rc == ERR_OK) rc = read_notes(p, top);
+    if (p->s->settings == NULL) infer_expandable(p->s);
     return rc;
 }
 

@@ -45,6 +45,7 @@ struct snapshot_segment {   /* or what is mapped of an expandable one */
     uint64_t addr, size;
     uint16_t lane;
     bool small, expandable;
+    bool guessed;           /* small is a guess: see rewind.c */
     int64_t block, n_block; /* its blocks in the device's list */
 };
 

@@ -458,27 +458,45 @@ void walk_free(struct walk *w)
 
 /* ---- what cannot be predicted ------------------------------------------- */
 
-const char *walk_reason(const struct snapshot *s, int64_t device)
+/* Both kinds of segments: expandable ones were switched on or off. */
+static bool is_mixed(const struct snapshot *s, const struct snapshot_device *d)
 {
-    const struct snapshot_device *d = &s->device[device];
-    bool private[2] = {false, false};
+    bool has[2] = {false, false};
 
-    if (s->reason[0] != '\0') return s->reason;
+    for (int64_t i = 0; i < d->n_segment; i++)
+        has[d->segment[i].expandable] = true;
+    for (int64_t i = 0; i < d->n_event; i++) {
+        if (d->event[i].action == SNAPSHOT_SEGMENT_MAP) has[1] = true;
+        if (d->event[i].action == SNAPSHOT_SEGMENT_ALLOC) has[0] = true;
+    }
+    return has[!s->config.expandable];
+}
+
+static bool has_private(const struct snapshot *s,
+                        const struct snapshot_device *d)
+{
     for (int64_t i = 0; i < d->n_segment; i++) {
         const struct snapshot_lane *l = &s->lane[d->segment[i].lane];
 
-        if (d->segment[i].expandable) return "expandable segments";
-        if ((l->pool[0] | l->pool[1]) != 0) private[0] = true;
+        if ((l->pool[0] | l->pool[1]) != 0) return true;
     }
     for (int64_t i = 0; i < d->n_event; i++) {
         const struct snapshot_lane *l = &s->lane[d->event[i].lane];
 
-        if (d->event[i].action == SNAPSHOT_SEGMENT_MAP
-            || d->event[i].action == SNAPSHOT_SEGMENT_UNMAP)
-            return "expandable segments";
         if (d->event[i].action < SNAPSHOT_OOM
             && (l->pool[0] | l->pool[1]) != 0)
-            private[1] = true;
+            return true;
     }
-    return private[0] || private[1] ? "private pools (CUDA graphs)" : "";
+    return false;
+}
+
+const char *walk_reason(const struct snapshot *s, int64_t device)
+{
+    const struct snapshot_device *d = &s->device[device];
+
+    if (s->reason[0] != '\0') return s->reason;
+    if (has_private(s, d)) return "private pools (CUDA graphs)";
+    if (!is_mixed(s, d)) return "";
+    return s->config.expandable ? "segments that are not expandable"
+                                : "expandable segments";
 }

@@ -76,11 +76,10 @@ $ peakproof replay --patterns groups --by file c.pickle
 
 # What must be known first.
 
-$ for f in no-trace ring-overflow oom-recorded expandable private-pool conf-throw; do peakproof replay $TOP/tests/golden/snapshots/$f.pickle | grep '!'; done
+$ for f in no-trace ring-overflow oom-recorded private-pool conf-throw; do peakproof replay $TOP/tests/golden/snapshots/$f.pickle | grep '!'; done
 >*   ! no history was recorded: a state, without a peak (to record one: *
 >*   ! the ring buffer overflowed (3 entries kept): peaks are of the last 3 events only; before, allocated may have been up to 1,048,576,000 B (reserved)*
 >   ! out of memory at event 2: asked 41,943,040 B with 20,971,520 B free on the device; 62,914,560 B allocated, 62,914,560 B reserved
->   ! not predicted, but followed as recorded: expandable_segments:True
 >   ! not predicted, but followed as recorded: private pools (CUDA graphs)
 >   ! throw_on_cudamalloc_oom:True decided nothing: no out-of-memory and no freed segment
 
@@ -159,6 +158,17 @@ $ cd $TOP/tests/golden/snapshots; for n in default plain roundup split-limit oom
 |     sed -n "s/ *\"${n}_bytes.all.peak\": \([0-9]*\),*/$n \1/p" "$1"
 | done
 $ for f in $TOP/tests/golden/snapshots/*.gz; do n=${f%.pickle.gz}; zcat $f | peakproof replay --json - >got; sh ./peaks $n.json | sort >a; sed -n 's/^          "\([a-z]*\)_peak_bytes": \([0-9]*\),/\1 \2/p' got | sort >b; cmp a b; wc -l <b; grep -cE '"(address|segment|block)_mismatches": 0' got; done | sort | uniq -c | tr -s ' '
->  2 0
->  5 3
+>  7 3
 >  7 4
+
+# What would have been is what was: the same steps were recorded under several
+# settings.
+
+$ for k in expandable_segments=True roundup_power2_divisions=4; do zcat $TOP/tests/golden/snapshots/plain.pickle.gz | peakproof replay --set $k - | grep '^  reserved'; done
+>   reserved           480,247,808         442,499,072         299,892,736
+>   reserved           480,247,808         488,636,416         299,892,736
+$ for f in expandable roundup; do zcat $TOP/tests/golden/snapshots/$f.pickle.gz | peakproof replay - | grep '^  reserved'; done
+>   reserved           442,499,072         295,698,432
+>   reserved           488,636,416         297,795,584
+$ zcat $TOP/tests/golden/snapshots/expandable.pickle.gz | peakproof replay --set expandable_segments=False - | grep '^  reserved'
+>   reserved           442,499,072         480,247,808         295,698,432

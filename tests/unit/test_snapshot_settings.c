@@ -82,7 +82,7 @@ static void test_refusals(void **state)
     refused("max_split_size_mb:99999999999999", "whole number of MiB");
     refused("large_segment_size_mb:9", "at least 10");
     refused("max_non_split_rounding_mb:", "at least 20");
-    refused("expandable_segments:True", "only False can be replayed");
+    refused("expandable_segments:true", "\"true\" is not True or False");
     refused("backend:cudaMallocAsync", "only native can be replayed");
     refused("max_split_size:512", "not a setting of the allocator");
     refused("max_split_size_mb", "not key:value");
@@ -120,6 +120,8 @@ static void test_effects(void **state)
         "per_process_memory_fraction=0.5 1;throw_on_cudamalloc_oom=True 1;"
         "garbage_collection_threshold=0.8 1;backend=native 1;backend=x 2;");
     assert_int_equal(c.max_split_bytes, 64 << 20);
+    assert_true(parsed("expandable_segments:True").expandable);
+    assert_false(parsed("expandable_segments:False").expandable);
     assert_int_equal(mem_config_parse(&c, "max_split_size_mb:1", note, all,
                                       &e), ERR_USAGE);
 }
