@@ -92,7 +92,7 @@ $(BUILD)/nvcc/err.o $(BUILD)/nvcc/libs.o: $(BUILD)/flags
 
 $(BUILD)/cuda.flags: FORCE
 	@[ -n "$(NVCC)" ] || { echo "cuda: no nvcc in CUDA_HOME, PATH or" \
-	    "/usr/local/cuda. Install the CUDA Toolkit (12.4 or later, with" \
+	    "/usr/local/cuda. Install the CUDA Toolkit (12.5 or later, with" \
 	    "cuBLAS; NCCL for more than one GPU), or run 'make deps-cuda'" \
 	    "where Python has pip. The program needs none of it to run" \
 	    "--device dry and cpu."; exit 2; }

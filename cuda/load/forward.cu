@@ -72,6 +72,16 @@ BLAS(cublasGemmEx,
       cublasGemmAlgo_t algo),
      (h, ta, tb, m, n, k, alpha, a, at, lda, b, bt, ldb, beta, c, ct, ldc,
       type, algo))
+BLAS(cublasGemmGroupedBatchedEx,
+     (cublasHandle_t h, const cublasOperation_t ta[],
+      const cublasOperation_t tb[], const int m[], const int n[],
+      const int k[], const void *alpha, const void *const a[],
+      cudaDataType_t at, const int lda[], const void *const b[],
+      cudaDataType_t bt, const int ldb[], const void *beta, void *const c[],
+      cudaDataType_t ct, const int ldc[], int groups, const int size[],
+      cublasComputeType_t type),
+     (h, ta, tb, m, n, k, alpha, a, at, lda, b, bt, ldb, beta, c, ct, ldc,
+      groups, size, type))
 FORWARD(blas, const char *, cublasGetStatusString, (cublasStatus_t s), (s),
         blas().missing.text)
 

@@ -158,13 +158,14 @@ static void test_groups(void **state)
     int t, f, beta;
 
     (void)state;
-    for (t = 0; t < 2; t++)
+    for (t = 0; t < 4; t++)         /* in one call, and where there is none */
         for (f = 0; f < 3; f++)
             for (beta = 0; beta < 2; beta++) {
                 static const int64_t w_rows[] = {4, 9, 9};
                 struct mat c, a, w;
 
-                pair_open(&p, t == 0 ? DT_F32 : DT_BF16);
+                pair_open(&p, t % 2 == 0 ? DT_F32 : DT_BF16);
+                emu_grouped_missing(t / 2 == 1);
                 a = pair_in(&p, "a", 20, 9, 1, 0);
                 c = pair_in(&p, "c", 20, 4, 1, 0);
                 if (f != GROUP_TN) c = pair_changes(&p, c);
@@ -175,6 +176,7 @@ static void test_groups(void **state)
                      .n_group = 5, .alpha = 0.5, .beta = beta);
                 pair_close(&p);
             }
+    emu_grouped_missing(false);
 }
 
 /* ---- rows -------------------------------------------------------------- */

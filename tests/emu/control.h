@@ -31,6 +31,9 @@ uint64_t emu_random(void);
 long emu_fail_at(long n);
 bool emu_api_fails(void);
 
+/* Grouped products are not supported, as before CUDA 12.5. */
+void emu_grouped_missing(bool is);
+
 /* Bytes that cudaMalloc and cudaMallocHost have given out and not taken
 ** back, streams, events and handles that are open. Per process. */
 long emu_held_bytes(void);

@@ -46,5 +46,15 @@ cublasStatus_t cublasGemmEx(cublasHandle_t h, cublasOperation_t ta,
                             void *c, cudaDataType c_type, int ldc,
                             cublasComputeType_t compute,
                             cublasGemmAlgo_t algo);
+/* Groups of products, group_size[g] in each, their matrices through arrays of
+** device memory; see CUDA's documentation. */
+cublasStatus_t cublasGemmGroupedBatchedEx(
+    cublasHandle_t h, const cublasOperation_t ta[],
+    const cublasOperation_t tb[], const int m[], const int n[], const int k[],
+    const void *alpha, const void *const a[], cudaDataType a_type,
+    const int lda[], const void *const b[], cudaDataType b_type,
+    const int ldb[], const void *beta, void *const c[], cudaDataType c_type,
+    const int ldc[], int group_count, const int group_size[],
+    cublasComputeType_t compute);
 
 #endif
