@@ -93,6 +93,7 @@ static void put_change(struct work *w, const struct record_found *c,
     if (t == NULL)
         w->changes = t = doc_table(&w->d, "changes", "case|>wave|what|>old"
                                    "|>new|>difference|>relative");
+    doc_row(&w->d, t);
     cell_code(&w->d, t, view_name(c, name, sizeof name));
     cell_count(&w->d, t, r->wave);
     cell_printf(&w->d, t, "%s, %s", r->source, r->term);
@@ -176,6 +177,7 @@ static void put_alone(struct work *w)
         if (w->d.failed) break;
         if (old ? keyset_find(&w->ids, key.data, key.len) != NULL
                 : w->seen[i - w->old->n_case]) continue;
+        doc_row(&w->d, t);
         cell_code(&w->d, t, view_name(c, name, sizeof name));
         cell_text(&w->d, t, old ? w->old->dir : w->new->dir);
     }

@@ -46,6 +46,7 @@ static void put_errors(struct doc *d, const struct record_found *c,
             strcmp(r->term, "admitted") != 0) continue;
         raw = view_miss(c, wave, r->source, "raw");
         admitted = view_miss(c, wave, r->source, "admitted");
+        doc_row(d, t);
         cell_code(d, t, r->source);
         cell_bytes(d, t, view_bytes(c, wave, RECORD_MAX, r->source, "raw"));
         if (raw.known) cell_bytes(d, t, raw.peak);
@@ -72,6 +73,7 @@ static void put_terms(struct doc *d, const struct record_found *c,
         int64_t a = view_bytes(c, wave, rank, source, name);
         int64_t b = view_bytes(c, wave, rank, "peak", name);
         if (a == 0 && b == 0) continue;
+        doc_row(d, t);
         cell_code(d, t, name);
         cell_bytes(d, t, a);
         cell_bytes(d, t, b);
@@ -81,12 +83,14 @@ static void put_terms(struct doc *d, const struct record_found *c,
     }
     rest = view_bytes(c, wave, rank, source, "raw") - estimate;
     if (rest != 0) {
+        doc_row(d, t);
         cell_text(d, t, "in no category");
         cell_bytes(d, t, rest);
         cell_none(d, t);
         cell_diff(d, t, rest);
         estimate += rest;
     }
+    doc_row(d, t);
     cell_text(d, t, "total (residue)");
     cell_bytes(d, t, estimate);
     cell_bytes(d, t, peak);

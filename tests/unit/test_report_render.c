@@ -58,9 +58,11 @@ static void make(struct doc *d)
     doc_item(d, "two");
     doc_code(d, "run <this>");
     t = doc_table(d, "t", "name|>bytes|>error");
+    doc_row(d, t);
     cell_code(d, t, "a|b `c`");
     cell_bytes(d, t, 1234567);
     cell_percent(d, t, -3.21, true);
+    doc_row(d, t);
     cell_text(d, t, "<plain> *x*\n[y]");
     cell_none(d, t);
     cell_percent(d, t, NAN, false);
@@ -187,6 +189,7 @@ static void test_any_text(void **state)
         const char *line, *end;
         for (k = 0; k < 4; k++) {
             char text[12];
+            if (k % 2 == 0) doc_row(&d, t);
             for (i = 0; i < 11; i++) {
                 x = x * 1103515245u + 12345u;
                 text[i] = letters[(x >> 16) % (sizeof letters - 1)];

@@ -1,6 +1,7 @@
 /* doc.c - see doc.h. */
 #include "report/doc/doc.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -70,6 +71,7 @@ void doc_free(struct doc *d)
 /* A new block, NULL without memory. */
 static struct block *add(struct doc *d, enum block_kind kind)
 {
+    assert(d->lacks == 0);
     if (d->n_block == d->cap) {
         int64_t cap = d->cap ? d->cap * 2 : 64;
         struct block *p = realloc(d->block, (size_t)cap * sizeof *p);
@@ -176,6 +178,13 @@ struct table *doc_table(struct doc *d, const char *id, const char *columns)
     return &nothing;
 }
 
+void doc_row(struct doc *d, struct table *t)
+{
+    assert(d->lacks == 0);
+    d->row = t;
+    d->lacks = t->n_column;
+}
+
 /* Appends a cell; its text, if any, becomes the table's. */
 static void put(struct doc *d, struct table *t, struct cell c)
 {
@@ -183,6 +192,8 @@ static void put(struct doc *d, struct table *t, struct cell c)
         free(c.text);
         return;
     }
+    assert(t == d->row && d->lacks > 0);
+    d->lacks--;
     if (t->n_cell == t->cap) {
         int64_t cap = t->cap ? t->cap * 2 : 32;
         struct cell *p = realloc(t->cell, (size_t)cap * sizeof *p);

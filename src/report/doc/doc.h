@@ -63,6 +63,8 @@ struct block {
 struct doc {
     struct block *block;
     int64_t n_block, cap;
+    struct table *row;      /* whose row was begun last */
+    int64_t lacks;          /* cells that it still needs */
     bool failed;
 };
 
@@ -82,9 +84,13 @@ void doc_plot(struct doc *d, const char *name, const char *caption);
 
 /* Columns as "name" (text, left) or ">name" (numbers, right), separated by
 ** "|". The result is never NULL: without memory a table that takes nothing.
-** Cells then follow row by row through the functions below; borrowed until
-** doc_free. */
+** Borrowed until doc_free. */
 struct table *doc_table(struct doc *d, const char *id, const char *columns);
+
+/* Begins a row; as many cells as there are columns must follow through the
+** functions below. A cell too many, and a row that begins, or a document that
+** goes on, while one is missing, is a defect of the caller (asserted). */
+void doc_row(struct doc *d, struct table *t);
 
 void cell_none(struct doc *d, struct table *t);
 void cell_text(struct doc *d, struct table *t, const char *s);  /* NULL: none */

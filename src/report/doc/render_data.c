@@ -1,9 +1,27 @@
 /* render_data.c - CSV and JSON: figures for programs. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/csv.h"
 #include "report/doc/render.h"
+
+/* Programs get bytes where people get GB: the column's name says so. */
+static void put_name(const struct table *t, int64_t column, struct buf *out)
+{
+    const char *name = t->column[column].name;
+    size_t n = strlen(name);
+    int64_t i;
+
+    out->len = 0;
+    for (i = column; i < t->n_cell; i += t->n_column)
+        if (t->cell[i].kind == CELL_GB || t->cell[i].kind == CELL_DIFF_GB)
+            break;
+    if (i < t->n_cell && n > 4 && strcmp(name + n - 4, ", GB") == 0)
+        buf_printf(out, "%.*s, bytes", (int)n - 4, name);
+    else
+        buf_puts(out, name);
+}
 
 static void put_csv_cell(const struct cell *c, struct buf *out)
 {
@@ -23,18 +41,40 @@ static void put_csv_cell(const struct cell *c, struct buf *out)
     }
 }
 
-static void put_csv_table(const struct table *t, struct buf *out)
+/* The names as programs read them, [n_column]; NULL without memory. */
+static struct buf *names_of(const struct table *t)
+{
+    struct buf *name = calloc((size_t)t->n_column + 1, sizeof *name);
+    int64_t i;
+
+    for (i = 0; name != NULL && i < t->n_column; i++)
+        put_name(t, i, &name[i]);
+    return name;
+}
+
+static void names_free(const struct table *t, struct buf *name)
 {
     int64_t i;
 
-    for (i = 0; i < t->n_cell; i++) {
+    for (i = 0; name != NULL && i < t->n_column; i++) buf_free(&name[i]);
+    free(name);
+}
+
+static void put_csv_table(const struct table *t, struct buf *out)
+{
+    struct buf *name = names_of(t);
+    int64_t i;
+
+    if (name == NULL) out->failed = true;
+    for (i = 0; name != NULL && i < t->n_cell; i++) {
         csv_put(out, t->id);
         buf_printf(out, ",%" PRId64 ",", i / t->n_column + 1);
-        csv_put(out, t->column[i % t->n_column].name);
+        csv_put(out, buf_text(&name[i % t->n_column]));
         buf_putc(out, ',');
         put_csv_cell(&t->cell[i], out);
         buf_putc(out, '\n');
     }
+    names_free(t, name);
 }
 
 void render_csv(const struct doc *d, struct buf *out)
@@ -70,12 +110,13 @@ static json_t *table_json(const struct table *t)
 {
     json_t *o = json_object(), *columns = json_array(), *rows = json_array();
     json_t *row = NULL;
+    struct buf *name = names_of(t);
     int64_t i;
-    int bad = 0;
+    int bad = name == NULL;
 
-    for (i = 0; i < t->n_column; i++)
-        bad |= json_array_append_new(columns,
-                                     json_string(t->column[i].name));
+    for (i = 0; name != NULL && i < t->n_column; i++)
+        bad |= json_array_append_new(columns, json_string(buf_text(&name[i])));
+    names_free(t, name);
     for (i = 0; i < t->n_cell; i++) {
         if (i % t->n_column == 0) {
             row = json_array();

@@ -21,9 +21,10 @@ static void put_failed(struct view *v, struct table *t,
 {
     int i;
 
+    doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, record_status_name(c->shape.status));
-    for (i = 0; i < 3 + 2 * v->n_estimator; i++) cell_none(v->d, t);
+    for (i = 0; i < 4 + 2 * v->n_estimator; i++) cell_none(v->d, t);
 }
 
 static void put_wave(struct view *v, struct table *t,
@@ -32,6 +33,7 @@ static void put_wave(struct view *v, struct table *t,
     const struct record_peak *p = record_peak_max(c, w);
     int i;
 
+    doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, p->cold ? "cold" : "warm");
     cell_count(v->d, t, c->shape.tokens);

@@ -44,6 +44,7 @@ static void put_mirror(struct view *v, struct table **t,
     if (*t == NULL)
         *t = doc_table(v->d, "mirror", "case|>rank|>mirror|>executor"
                        "|>difference|>traced, GB|>mirror to traced");
+    doc_row(v->d, *t);
     cell_code(v->d, *t, c->shape.name);
     cell_count(v->d, *t, r);
     cell_bytes(v->d, *t, mirror);
@@ -99,6 +100,7 @@ void sec_one_lse(struct view *v)
         if (t == NULL)
             t = doc_table(v->d, "one-lse", "case|>per-rank, raw|>with one LSE"
                           "|>the second LSE|>published, GB below");
+        doc_row(v->d, t);
         cell_code(v->d, t, c->shape.name);
         cell_bytes(v->d, t, raw);
         cell_bytes(v->d, t, one);
@@ -145,6 +147,7 @@ void sec_checks(struct view *v)
     t = doc_table(v->d, "checks", "check|>cases|>seed|>failed|>worst|note");
     for (i = 0; i < v->set->n_check; i++) {
         const struct record_check *c = &v->set->check[i];
+        doc_row(v->d, t);
         cell_code(v->d, t, c->check);
         cell_count(v->d, t, c->cases);
         cell_printf(v->d, t, "%llu", (unsigned long long)c->seed);
@@ -167,6 +170,7 @@ static void put_refused(struct view *v, struct table **t,
         if (*t == NULL)
             *t = doc_table(v->d, "fallbacks", "scenario|case|estimate|reason"
                            "|>raw bytes it falls back to");
+        doc_row(v->d, *t);
         cell_code(v->d, *t, c->shape.scenario);
         cell_code(v->d, *t, c->shape.name);
         cell_text(v->d, *t, r->source);

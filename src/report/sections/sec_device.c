@@ -20,6 +20,7 @@ void sec_losses(struct view *v)
         const struct record_found *c = v->kase[i];
         char name[256];
         if (c->n_loss == 0) continue;
+        doc_row(v->d, t);
         cell_code(v->d, t, view_name(c, name, sizeof name));
         cell_text(v->d, t, c->shape.dtype);
         cell_count(v->d, t, c->shape.cp);
@@ -68,6 +69,7 @@ void sec_rank_peaks(struct view *v)
     for (i = 0; i < v->n_case; i++) {
         const struct record_found *c = v->kase[i];
         for (r = 0; r < c->shape.cp && c->n_peak > 0; r++) {
+            doc_row(v->d, t);
             cell_code(v->d, t, view_name(c, name, sizeof name));
             cell_count(v->d, t, r);
             put_rows(v, t, c, r);

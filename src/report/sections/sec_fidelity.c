@@ -52,6 +52,7 @@ static void put_routing(struct view *v, struct table *t,
     double b = view_implied(base, AFTER, base->shape.published_after_cold);
     double peak = after.known ? (double)after.peak : (double)NAN;
 
+    doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, c->shape.routing);
     cell_number(v->d, t, share(c, wave), 3);
@@ -111,11 +112,9 @@ static void put_categories(struct view *v, const struct record_found *base)
     int n = distinct(k, variants(v, base, k)), i, c;
     struct table *t;
 
-    buf_puts(&columns, "category, GB|>estimate");
-    for (i = 0; i < n; i++) {
-        buf_puts(&columns, "|>");
-        buf_puts(&columns, k[i]->shape.routing);
-    }
+    buf_puts(&columns, "category|>estimate, GB");
+    for (i = 0; i < n; i++)
+        buf_printf(&columns, "|>peak, %s, GB", k[i]->shape.routing);
     buf_printf(&id, "fidelity-%s", base->shape.name);
     doc_heading(v->d, 3, buf_text(&id), base->shape.name);
     t = doc_table(v->d, buf_text(&id), buf_text(&columns));
@@ -133,6 +132,7 @@ static void put_categories(struct view *v, const struct record_found *base)
             sum |= view_bytes(k[i], view_wave(k[i], true), RECORD_MAX, "peak",
                               name);
         if (sum == 0) continue;
+        doc_row(v->d, t);
         cell_code(v->d, t, name);
         cell_gb(v->d, t, e);
         for (i = 0; i < n; i++)
@@ -246,6 +246,7 @@ static bool put_allowance(struct view *v, struct table **t,
                        "|>raw at 1.0 x, GB|>allowance, GB|>of the gap, %"
                        "|>raw error|>raw error at 1.0 x");
     }
+    doc_row(v->d, *t);
     cell_code(v->d, *t, c->shape.name);
     cell_text(v->d, *t, after ? AFTER : BEFORE);
     cell_gb(v->d, *t, m.estimate);

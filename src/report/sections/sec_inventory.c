@@ -106,6 +106,7 @@ static void put_kept(struct view *v, const struct record_found *c,
         bool known = is_traced(c) &&
                      figure_keeping(v->published, kind, x->op, &k) &&
                      k.per_pair == by_pair;
+        doc_row(v->d, t);
         cell_code(v->d, t, x->category);
         cell_code(v->d, t, x->op);
         cell_text(v->d, t, known ? k.what : NULL);
@@ -130,6 +131,7 @@ static void put_passing(struct view *v, const struct record_found *c,
     t = doc_table(v->d, id, "layer|category|operator|>tensors|>bytes, all"
                   "|>largest|freed after");
     for (i = 0; i < n; i++) {
+        doc_row(v->d, t);
         cell_text(v->d, t, kind);
         cell_code(v->d, t, line[i].category);
         cell_code(v->d, t, line[i].op);
@@ -163,6 +165,7 @@ static void put_compare(struct view *v, struct table *t, const char *what,
 {
     double theirs = figure(v->published, "%s", key) * scale;
 
+    doc_row(v->d, t);
     cell_text(v->d, t, what);
     cell_number(v->d, t, ours, 1);
     cell_number(v->d, t, theirs, 0);
@@ -176,10 +179,13 @@ static void put_ours(struct view *v, const struct record_found *c)
                                 "a row|>ours");
     double gdn = kept_row(c, "gdn", "gdn", NULL);
 
+    doc_row(v->d, t);
     cell_text(v->d, t, "attention layer");
     cell_number(v->d, t, kept_row(c, "attention", "attention", NULL), 1);
+    doc_row(v->d, t);
     cell_text(v->d, t, "GDN layer");
     cell_number(v->d, t, gdn > 0 ? gdn : (double)NAN, 1);
+    doc_row(v->d, t);
     cell_text(v->d, t, "MoE routing state");
     cell_number(v->d, t, kept_row(c, "attention", "moe_routing", NULL), 1);
 }

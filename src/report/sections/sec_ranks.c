@@ -16,6 +16,7 @@ static void put_line(struct view *v, struct table *t,
 {
     int64_t r;
 
+    doc_row(v->d, t);
     cell_code(v->d, t, label);
     for (r = 0; r < c->shape.cp; r++) {
         int64_t e = view_bytes(c, wave, r, view_rank_source(c, wave, r),
@@ -48,9 +49,10 @@ static void put_ranks(struct view *v, const struct record_found *c)
     char full[200];
     int k;
 
-    buf_puts(&columns, "category, GB");
+    buf_puts(&columns, "category");
     for (r = 0; r < c->shape.cp; r++)
-        buf_printf(&columns, "|>rank %d: estimate|>peak|>difference", (int)r);
+        buf_printf(&columns, "|>rank %d: estimate, GB|>rank %d: peak, GB"
+                   "|>rank %d: difference, GB", (int)r, (int)r, (int)r);
     if (!v->published_here) title = view_name(c, full, sizeof full);
     buf_printf(&id, "ranks-%s", title);
     doc_heading(v->d, 3, buf_text(&id), title);
@@ -96,6 +98,7 @@ static void put_gdn(struct view *v, const struct record_found *c)
         int64_t rows = c->shape.gdn_rows[r];
         int64_t kept = view_bytes(c, wave, r, "kept/gdn", "gdn");
         int64_t priced = view_bytes(c, wave, r, AFTER "/gdn", "gdn");
+        doc_row(v->d, t);
         cell_count(v->d, t, r);
         cell_count(v->d, t, rows);
         cell_gb(v->d, t, kept);
@@ -159,12 +162,14 @@ static void put_quantity(struct view *v, struct table *t, const char *what,
 {
     int64_t r;
 
+    doc_row(v->d, t);
     cell_text(v->d, t, what);
     for (r = 0; r < n; r++) {
         double p = figure(v->published, "%s.rank%d", key, (int)r);
         if (isnan(p)) p = figure(v->published, "%s", key);
         cell_gb(v->d, t, bytes[r]);
-        cell_number(v->d, t, p, 3);
+        if (isnan(p)) cell_none(v->d, t);
+        else cell_gb(v->d, t, (int64_t)llround(p * 1e9));
         cell_percent(v->d, t, 100.0 * ((double)bytes[r] / 1e9 - p) / p,
                      false);
     }
@@ -176,6 +181,7 @@ static void put_signed(struct view *v, struct table *t, const char *what,
 {
     int64_t r;
 
+    doc_row(v->d, t);
     cell_text(v->d, t, what);
     for (r = 0; r < n; r++) {
         cell_diff_gb(v->d, t, bytes[r]);
@@ -236,8 +242,10 @@ static void put_attention(struct view *v, const struct record_found *c,
         measure(c, wave, r, one);
         for (k = 0; k < QUANTITIES; k++) q[k][r] = one[k];
     }
-    t = doc_table(v->d, "attention", "GB|>rank 0, ours|>published"
-                  "|>difference|>rank 1, ours|>published|>difference");
+    t = doc_table(v->d, "attention", "bytes on a rank|>rank 0: ours, GB"
+                  "|>rank 0: published, GB|>rank 0: difference"
+                  "|>rank 1: ours, GB|>rank 1: published, GB"
+                  "|>rank 1: difference");
     put_quantity(v, t, "saved boundaries", q[BOUNDARIES], 2,
                  "trace.boundaries");
     put_quantity(v, t, "executor records", q[RECORDS], 2,

@@ -53,6 +53,7 @@ static void put_range(struct view *v, struct table *t, const struct group *g,
     struct spread r = find_spread(v, g, name, requested);
 
     if (r.waves == 0) return;
+    doc_row(v->d, t);
     cell_code(v->d, t, g->scenario);
     cell_count(v->d, t, g->ep);
     cell_text(v->d, t, name);
@@ -72,6 +73,7 @@ static void put_published(struct view *v, struct table *t,
     double min = figure(v->published, "full_stack.ep%d.min", (int)g->ep);
 
     if (strcmp(g->scenario, FULL_STACK) != 0 || isnan(min)) return;
+    doc_row(v->d, t);
     cell_code(v->d, t, g->scenario);
     cell_count(v->d, t, g->ep);
     cell_text(v->d, t, "published (" AFTER ")");
@@ -138,6 +140,7 @@ static void put_under_line(struct view *v, struct table *t,
                            const struct record_found *k, int64_t w,
                            const struct miss *m)
 {
+    doc_row(v->d, t);
     cell_code(v->d, t, k->shape.name);
     cell_count(v->d, t, k->shape.tokens);
     put_where(v, t, record_peak_max(k, w));

@@ -16,6 +16,7 @@ static void line(struct view *v, struct table *t, const char *claim,
                  const char *published, const char *ours, bool agrees,
                  const char *where)
 {
+    doc_row(v->d, t);
     cell_text(v->d, t, claim);
     cell_text(v->d, t, published);
     cell_text(v->d, t, ours);

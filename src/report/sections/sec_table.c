@@ -25,6 +25,7 @@ static void put_line(struct view *v, struct table *t,
     struct miss cold = view_miss(c, view_wave(c, true), name, "admitted");
     struct miss warm = view_miss(c, view_wave(c, false), name, "admitted");
 
+    doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
     cell_printf(v->d, t, "%s (%s)", after ? "after" : "before", name);
     cell_percent(v->d, t, p.cold, p.cold < 0);
@@ -77,6 +78,7 @@ static bool put_raw(struct view *v, struct table *t,
     double implied = view_implied(c, name, published(c, after).cold);
     bool both = m.known && !isnan(want);
 
+    doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, name);
     if (isnan(want)) cell_none(v->d, t);

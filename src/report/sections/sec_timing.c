@@ -37,6 +37,7 @@ static void put_times(struct view *v, struct table *t, const char *what,
 
     if (ns == NULL) v->d->failed = true;
     if (ns != NULL && n > 0) {
+        doc_row(v->d, t);
         cell_code(v->d, t, what);
         cell_count(v->d, t, n);
         cell_number(v->d, t, (double)ns[0] / 1e6, 4);

@@ -47,6 +47,7 @@ static void put_pair(struct view *v, struct table *t, const struct group *g,
                      const struct record_found *at, int64_t most,
                      int64_t waves)
 {
+    doc_row(v->d, t);
     cell_code(v->d, t, g->scenario);
     cell_count(v->d, t, g->ep);
     cell_count(v->d, t, waves);
@@ -114,6 +115,7 @@ static void put_spot(struct view *v, struct table *t, const struct group *g,
                      const struct spot *s)
 {
     if (s->waves == 0) return;
+    doc_row(v->d, t);
     cell_code(v->d, t, g->scenario);
     cell_count(v->d, t, g->ep);
     if (s->layer[0] < 0)
