@@ -38,11 +38,11 @@ static enum report_format format_of(const char *name)
 }
 
 /* {"format":1,"files":[...],"pictures":bool} */
-static int print_json(const struct buf *written, bool pictures,
-                      struct err *e)
+static int print_json(const struct report_said *said, struct err *e)
 {
     json_t *v = json_object(), *files = json_array();
-    const char *s = buf_text(written);
+    const char *s = buf_text(&said->written);
+    bool pictures = !said->no_gnuplot && said->warning.len == 0;
 
     for (; *s != '\0'; s += strcspn(s, "\n") + 1)
         json_array_append_new(files, json_stringn(s, strcspn(s, "\n")));
@@ -52,26 +52,37 @@ static int print_json(const struct buf *written, bool pictures,
     return out_json(v, e);
 }
 
+static void say_lines(const struct buf *lines)
+{
+    const char *s = buf_text(lines);
+
+    for (; *s != '\0'; s += strcspn(s, "\n") + 1)
+        say_warning("%.*s", (int)strcspn(s, "\n"), s);
+}
+
 static int run(const struct args *a, struct err *e)
 {
-    struct buf published = BUF_INIT, written = BUF_INIT;
+    struct buf published = BUF_INIT;
+    struct report_said said = {BUF_INIT, BUF_INIT, false};
     struct report_options o = {
         .dir = a->n_operand > 0 ? a->operand[0] : "out",
         .format = format_of(args_text(a, "format")), .pictures = true
     };
-    bool missing = false;
     int rc = find_published(&published, e);
 
     o.published = published.data;
-    if (rc == ERR_OK) rc = report_write(&o, &written, &missing, e);
-    if (rc == ERR_OK && missing)
+    if (rc == ERR_OK) rc = report_write(&o, &said, e);
+    if (rc == ERR_OK && said.no_gnuplot)
         say_warning("no gnuplot, so no pictures: the .gp and .dat files are "
                     "there (apt-get install gnuplot-nox)");
+    if (rc == ERR_OK) say_lines(&said.warning);
+    if (rc == ERR_OK && said.written.len == 0)
+        say_warning("%s: no finished case, so there is nothing to report",
+                    o.dir);
     if (rc == ERR_OK)
-        rc = a->json ? print_json(&written, !missing, e)
-                     : out_put(&written, e);
+        rc = a->json ? print_json(&said, e) : out_put(&said.written, e);
     buf_free(&published);
-    buf_free(&written);
+    report_said_free(&said);
     return rc;
 }
 

@@ -45,7 +45,7 @@ struct run {
     int first_code;             /* of the first failed case */
     int64_t n_failed, n_outside;
     int64_t n_held;             /* cases with a tolerance */
-    int64_t n_wrong;            /* of all that are committed */
+    int64_t n_ran, n_wrong;     /* of all that are committed */
     struct buf json;            /* cases, comma-separated */
 };
 
@@ -286,6 +286,7 @@ static int skip_kept(struct run *r, struct err *e)
     if (k.warning.len > 0) say_warning("run: %s", buf_text(&k.warning));
     put_complaint(&k.complaint);
     r->first_code = k.first_code;
+    r->n_ran = k.n_ran;
     r->n_wrong = k.n_wrong;
     r->n_outside = k.n_outside;
     run_kept_free(&k);
@@ -321,6 +322,7 @@ static void judge(struct run *r, const struct run_job *j,
     put_complaint(&c->complaint);
     r->n_outside += c->outside;
     r->n_wrong += c->status == STATUS_WRONG;
+    r->n_ran += c->status == STATUS_WRONG || c->status == STATUS_OK;
     if (code == ERR_OK && c->outside > 0) code = ERR_CHECK;
     if (r->first_code == ERR_OK) r->first_code = code;
 }
@@ -358,7 +360,7 @@ static int on_result(void *ctx, int64_t i, const struct case_result *c,
 static int check_dry(struct run *r, struct err *e)
 {
     struct record_check c = {
-        .check = "same-as-dry", .cases = r->done + r->n_kept,
+        .check = "same-as-dry", .cases = r->n_ran,
         .failed = r->n_wrong, .worst = r->n_wrong,
         .note = "worst: cases with other allocations, peaks or losses than "
                 "can be; cases.csv says which"

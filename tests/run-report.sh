@@ -21,6 +21,13 @@ same() {
     fi
 }
 
+# drawn DIR: every script there has its picture.
+drawn() {
+    for gp in "$1"/*.gp; do
+        [ ! -e "$gp" ] || [ -s "${gp%.gp}.svg" ] || return 1
+    done
+}
+
 mkdir "$scratch/reports"
 sh tests/make-report.sh "$build" "$scratch/records" "$scratch/reports" || {
     echo '0 passed, 1 failed'
@@ -61,6 +68,41 @@ for f in records peaks cases; do
     sed -n '1p; /^dry,pr-accuracy,/p' "$scratch/records/$f.csv" \
         >"$scratch/$f.csv"
     same "$f.csv of a second run" "$scratch/$f.csv" "$scratch/again/$f.csv"
+done
+# Every shipped scenario, one rank alone, an estimator that never applies:
+# report ends well, warns of nothing, draws every picture, also of cases that
+# did not end well.
+cat >"$scratch/one-rank.lua" <<'END'
+local list = {}
+for tokens = 2000, 6000, 2000 do
+  list[#list + 1] = {name = "t" .. tokens, model = "Qwen3.6-35B-A3B",
+                     layers = 4, cp = 1, batch = batch.lengths{tokens}}
+end
+return {cases = list}
+END
+cat >"$scratch/never.lua" <<'END'
+estimator{name = "never", price = function()
+  return nil, "prices nothing"
+end}
+return {
+  cases = {{name = "a", model = "Qwen3.6-35B-A3B", layers = 4, cp = 2,
+            batch = batch.lengths{3000, 2000}}},
+}
+END
+for s in lua/scenarios/*.lua "$scratch"/*.lua; do
+    out=$scratch/of-$(basename "$s" .lua)
+    "$build/peakproof" run -j 2 --out "$out" "$s" >"$scratch/table" 2>&1
+    if "$build/peakproof" report "$out" >"$scratch/files" 2>"$scratch/said" &&
+        [ ! -s "$scratch/said" ] &&
+        drawn "$out"
+    then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED report of $s:"
+        tail -n 5 "$scratch/table" "$scratch/said"
+    fi
+    rm -rf "$out"
 done
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

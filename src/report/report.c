@@ -5,8 +5,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "report/plots/plot.h"
 #include "report/doc/render.h"
+#include "report/plots/pictures.h"
 #include "report/sections/sections.h"
 
 struct work {
@@ -14,6 +14,7 @@ struct work {
     struct record_set *set;
     struct figures published;
     struct buf *written;
+    struct pictures pictures;
 };
 
 static int save(struct work *w, const char *name, const char *ext,
@@ -96,14 +97,12 @@ static void put_own(struct view *v)
              "report` runs them and makes the comparison.");
     sec_verdict(v);
     sec_cases(v);
-    if (plot_has_errors(v))
-        doc_plot(v->d, "errors", "Admitted error by case, every estimator");
-    if (plot_has_tokens(v))
-        doc_plot(v->d, "tokens", "Raw error against tokens, every estimator");
+    view_picture(v, PICTURE_ERRORS, "Admitted error by case, every estimator");
+    view_picture(v, PICTURE_TOKENS,
+                 "Raw error against tokens, every estimator");
     if (v->n_case > 0) sec_terms(v);
-    if (plot_has_composition(v))
-        doc_plot(v->d, "composition", "The peak's categories against all "
-                 "estimates");
+    view_picture(v, PICTURE_COMPOSITION,
+                 "The peak's categories against all estimates");
     sec_stack(v);
     sec_pairing(v);
     sec_adapters(v);
@@ -139,7 +138,9 @@ static void put_device(struct view *v, const char *device, const char *title)
 {
     doc_heading(v->d, 1, "device", title);
     doc_para(v->d, "%s Error is (estimate - peak) / peak; UNDER marks an "
-             "estimate below the peak.", strcmp(device, "import") == 0
+             "estimate below the peak.", !view_has_peak(v)
+             ? "No case here has a peak."
+             : strcmp(device, "import") == 0
              ? "Peaks were measured elsewhere and imported (`peakproof "
                "import`)."
              : "Peaks are measured: the step computed on this device.");
@@ -154,10 +155,11 @@ static int write_device(struct work *w, const char *device, const char *name,
                         const char *title, struct err *e)
 {
     struct doc d = {0};
-    struct view v = {.d = &d, .set = w->set, .published = &w->published};
+    struct view v = {.d = &d, .set = w->set, .published = &w->published,
+                     .picture = w->pictures.state};
     int rc = view_open(&v, device, e);
 
-    if (rc == ERR_OK && (title == NULL || v.n_case > 0)) {
+    if (rc == ERR_OK && v.n_case > 0) {
         if (title == NULL) put_accuracy(&v);
         else put_device(&v, device, title);
         rc = save_doc(w, &d, name, e);
@@ -174,6 +176,7 @@ static int write_timing(struct work *w, struct err *e)
     int64_t i, n = 0;
     int rc = ERR_OK;
 
+    v.picture = w->pictures.state;
     for (i = 0; i < w->set->n_case; i++) n += w->set->kase[i].n_time;
     if (n > 0) {
         sec_timing(&v);
@@ -183,76 +186,43 @@ static int write_timing(struct work *w, struct err *e)
     return rc;
 }
 
-static int save_plot(struct work *w, const struct plot *p, struct err *e)
-{
-    int rc = save(w, p->name, "dat", &p->dat, e);
-
-    return rc == ERR_OK ? save(w, p->name, "gp", &p->gp, e) : rc;
-}
-
-/* The pictures, and whose cases they show. */
-static const struct plot_kind {
-    const char *device;
-    bool (*make)(const struct view *v, struct plot *out);
-} plots[] = {
-    {"dry", plot_errors}, {"dry", plot_tokens}, {"dry", plot_composition},
-    {"cpu", plot_losses}
+/* The pages of devices. title NULL: the comparison of estimates. */
+static const struct { const char *device, *name, *title; } pages[] = {
+    {"dry", "accuracy", NULL},
+    {"cpu", "cpu", "peakproof: the cpu device"},
+    {"cuda", "device", "peakproof: the cuda device"},
+    {"import", "imported", "peakproof: imported peaks"},
 };
 
-/* Adds its name to names when there is anything to show. */
-static int write_plot(struct work *w, const struct plot_kind *kind,
-                      const char **names, int *n, struct err *e)
+int report_write(const struct report_options *o, struct report_said *said,
+                 struct err *e)
 {
-    struct view v = {.set = w->set, .published = &w->published};
-    struct plot p = {NULL, BUF_INIT, BUF_INIT};
-    int rc = view_open(&v, kind->device, e);
-
-    if (rc == ERR_OK && kind->make(&v, &p)) {
-        rc = save_plot(w, &p, e);
-        names[(*n)++] = p.name;
-    }
-    plot_free(&p);
-    view_close(&v);
-    return rc;
-}
-
-static int write_plots(struct work *w, bool *no_gnuplot, struct err *e)
-{
-    const char *names[sizeof plots / sizeof *plots];
+    struct work w = {.o = o, .written = &said->written};
+    struct buf drawn = BUF_INIT;    /* pages are named first */
     size_t i;
-    int n = 0, k, rc = ERR_OK;
-
-    for (i = 0; rc == ERR_OK && i < sizeof plots / sizeof *plots; i++)
-        rc = write_plot(w, &plots[i], names, &n, e);
-    if (rc == ERR_OK && w->o->pictures && n > 0)
-        rc = plot_run(w->o->dir, names, n, no_gnuplot, e);
-    for (k = 0; rc == ERR_OK && w->o->pictures && !*no_gnuplot && k < n; k++)
-        buf_printf(w->written, "%s/%s.svg\n%s/%s.png\n", w->o->dir, names[k],
-                   w->o->dir, names[k]);
-    return rc;
-}
-
-int report_write(const struct report_options *o, struct buf *written,
-                 bool *no_gnuplot, struct err *e)
-{
-    struct work w = {.o = o, .written = written};
     int rc;
 
-    *no_gnuplot = false;
     rc = figures_load(o->published, &w.published, e);
     if (rc == ERR_OK) rc = record_read(o->dir, &w.set, e);
-    if (rc == ERR_OK) rc = write_device(&w, "dry", "accuracy", NULL, e);
     if (rc == ERR_OK)
-        rc = write_device(&w, "cpu", "cpu", "peakproof: the cpu device", e);
-    if (rc == ERR_OK)
-        rc = write_device(&w, "cuda", "device", "peakproof: the cuda device",
+        rc = pictures_make(o->dir, o->pictures, w.set, &w.published,
+                           &w.pictures, &drawn, e);
+    for (i = 0; rc == ERR_OK && i < sizeof pages / sizeof *pages; i++)
+        rc = write_device(&w, pages[i].device, pages[i].name, pages[i].title,
                           e);
-    if (rc == ERR_OK)
-        rc = write_device(&w, "import", "imported",
-                          "peakproof: imported peaks", e);
     if (rc == ERR_OK) rc = write_timing(&w, e);
-    if (rc == ERR_OK) rc = write_plots(&w, no_gnuplot, e);
+    buf_puts(w.written, buf_text(&drawn));
+    if (rc == ERR_OK && w.written->failed) rc = err_nomem(e);
+    buf_free(&drawn);
+    said->no_gnuplot = w.pictures.no_gnuplot;
+    said->warning = w.pictures.warning;
     record_set_free(w.set);
     figures_free(&w.published);
     return rc;
+}
+
+void report_said_free(struct report_said *s)
+{
+    buf_free(&s->written);
+    buf_free(&s->warning);
 }

@@ -22,11 +22,18 @@ struct report_options {
     bool pictures;          /* run gnuplot where it is installed */
 };
 
-/* Appends the names of the files it wrote to *written, a line each.
-** *no_gnuplot says that pictures were wanted and could not be made. Files are
-** replaced whole: a failure leaves the old one. */
-int report_write(const struct report_options *o, struct buf *written,
-                 bool *no_gnuplot, struct err *e) MUST_CHECK;
+/* Zero it before use; free it also after a failure. */
+struct report_said {
+    struct buf written;     /* names of the files that it wrote, a line each */
+    struct buf warning;     /* a line for each picture that was not drawn */
+    bool no_gnuplot;        /* pictures were wanted, and there is none */
+};
+
+/* A page is written for each device that has cases. Files are replaced
+** whole: a failure leaves the old one. */
+int report_write(const struct report_options *o, struct report_said *said,
+                 struct err *e) MUST_CHECK;
+void report_said_free(struct report_said *s);
 
 /* One case, estimate against peak, term by term and rank by rank: Markdown,
 ** or JSON when json is not NULL. name is "case" or "scenario/case"; one that

@@ -51,6 +51,48 @@ void view_close(struct view *v)
     v->kase = NULL;
 }
 
+const char *view_picture_name(enum picture p)
+{
+#define NAME(constant, name) [PICTURE_##constant] = name,
+    static const char *const names[PICTURE_COUNT] = {PICTURES(NAME)};
+#undef NAME
+
+    return names[p];
+}
+
+void view_picture(struct view *v, enum picture p, const char *caption)
+{
+    const char *name = view_picture_name(p);
+
+    if (v->picture[p] == PICTURE_DRAWN)
+        doc_plot(v->d, name, caption);
+    else if (v->picture[p] == PICTURE_SCRIPT)
+        doc_para(v->d, "%s: `gnuplot %s.gp`, in this folder, draws the "
+                 "picture.", caption, name);
+}
+
+const char *view_reason(const struct view *v, const char *estimator)
+{
+    int64_t i, k;
+
+    for (i = 0; i < v->n_case; i++)
+        for (k = 0; k < v->kase[i]->n_row; k++) {
+            const struct record_row *r = &v->kase[i]->row[k];
+            if (r->status == STATUS_REFUSED && r->rank == RECORD_MAX &&
+                strcmp(r->source, estimator) == 0) return r->note;
+        }
+    return "";
+}
+
+bool view_has_peak(const struct view *v)
+{
+    int64_t i;
+
+    for (i = 0; i < v->n_case; i++)
+        if (v->kase[i]->n_peak > 0) return true;
+    return false;
+}
+
 int64_t view_wave(const struct record_found *c, bool cold)
 {
     int64_t i;

@@ -17,6 +17,23 @@
 
 enum { MAX_ESTIMATORS = 16, MAX_SUBJECTS = 24 };
 
+/* X(constant, name): the pictures, NAME.svg of NAME.gp and NAME.dat. */
+#define PICTURES(X) \
+    X(ERRORS, "errors") X(TOKENS, "tokens") X(COMPOSITION, "composition") \
+    X(LOSSES, "losses")
+
+enum picture {
+#define PICTURE(constant, name) PICTURE_##constant,
+    PICTURES(PICTURE)
+#undef PICTURE
+    PICTURE_COUNT
+};
+enum picture_state {
+    PICTURE_NONE,           /* nothing to show */
+    PICTURE_SCRIPT,         /* not drawn: there is no gnuplot, or it failed */
+    PICTURE_DRAWN
+};
+
 /* What every section works on: the document, the cases of one device, the
 ** published figures. */
 struct view {
@@ -30,12 +47,23 @@ struct view {
     const char *estimator[MAX_ESTIMATORS];
     int n_estimator;
     bool published_here;    /* any case is published: view_is_published */
+    const enum picture_state *picture;  /* [PICTURE_COUNT] */
 };
 
 /* The cases of one device ("dry") in order; NULL: of all others than not. */
 int view_open(struct view *v, const char *device, struct err *e) MUST_CHECK;
 void view_close(struct view *v);
 
+const char *view_picture_name(enum picture p);
+/* Links the picture, or says how to draw it; nothing where it shows nothing. */
+void view_picture(struct view *v, enum picture p, const char *caption);
+
+/* Why an estimator did not apply, of the first case that says so; "" where
+** none does. */
+const char *view_reason(const struct view *v, const char *estimator);
+
+/* Has any case a peak? */
+bool view_has_peak(const struct view *v);
 /* The first wave of a temperature that has a peak; -1 when there is none. */
 int64_t view_wave(const struct record_found *c, bool cold);
 

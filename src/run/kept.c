@@ -81,6 +81,8 @@ static void judge(const struct run_context *x, const struct run_job *j,
     if (code == ERR_OK && n > 0) code = ERR_CHECK;
     if (out->first_code == ERR_OK) out->first_code = code;
     out->n_wrong += f->shape.status == STATUS_WRONG;
+    out->n_ran += f->shape.status == STATUS_WRONG ||
+                  f->shape.status == STATUS_OK;
 }
 
 int run_kept(const char *dir, const struct run_context *x,

@@ -113,6 +113,7 @@ struct run_job { const struct scenario *scenario; int64_t index; };
 /* What the cases of dir that --resume keeps say again, from its files. */
 struct run_kept {
     int first_code;             /* of the first that failed, or ERR_OK */
+    int64_t n_ran;              /* to their end, with right numbers or not */
     int64_t n_wrong, n_outside;
     struct buf warning;         /* a line for the first that failed */
     struct buf complaint;       /* --check: a line for each estimate outside

@@ -21,10 +21,9 @@ $ peakproof report
 > out/timing.md
 > out/errors.dat
 > out/errors.gp
+> out/errors.svg
+> out/errors.png
 > out/tokens.dat
-> out/tokens.gp
-> out/composition.dat
-> out/composition.gp
 >...
 
 $ grep -c '^| `it` | cold ' out/accuracy.md

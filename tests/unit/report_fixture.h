@@ -93,6 +93,28 @@ static inline int fixture_stack(struct record *r, struct err *e)
     return rc;
 }
 
+/* A case of each status that has no peak. */
+static inline int fixture_failed(struct record *r, const char *scenario,
+                                 struct err *e)
+{
+    static const enum record_status status[] = {
+        STATUS_OOM, STATUS_REFUSED, STATUS_SKIPPED, STATUS_ERROR
+    };
+    struct fixture f;
+    int i, rc = ERR_OK;
+
+    for (i = 0; rc == ERR_OK && i < 4; i++) {
+        fixture_case(&f, scenario, record_status_name(status[i]), 1000000);
+        f.kase.n_tensor = 0;
+        f.kase.n_wave = 1;
+        f.wave[0].n_rank = 0;
+        f.wave[0].status = f.kase.status = status[i];
+        f.wave[0].note = f.kase.note = "as planned";
+        rc = fixture_add(r, &f, e);
+    }
+    return rc;
+}
+
 /* A refused estimate, a full device, a name that is markup. */
 static inline int fixture_odd(struct record *r, struct err *e)
 {

@@ -63,12 +63,11 @@ static int write_report(const char *dir, enum report_format format)
 {
     struct report_options o = {dir, "tests/golden/report/published", format,
                                false};
-    struct buf written = BUF_INIT;
+    struct report_said said = {BUF_INIT, BUF_INIT, false};
     struct err e;
-    bool missing;
-    int rc = report_write(&o, &written, &missing, &e);
+    int rc = report_write(&o, &said, &e);
 
-    buf_free(&written);
+    report_said_free(&said);
     return rc;
 }
 

@@ -71,7 +71,7 @@ void doc_free(struct doc *d)
 /* A new block, NULL without memory. */
 static struct block *add(struct doc *d, enum block_kind kind)
 {
-    assert(d->lacks == 0);
+    assert(d->lacks == 0 || d->failed);
     if (d->n_block == d->cap) {
         int64_t cap = d->cap ? d->cap * 2 : 64;
         struct block *p = realloc(d->block, (size_t)cap * sizeof *p);
@@ -180,7 +180,7 @@ struct table *doc_table(struct doc *d, const char *id, const char *columns)
 
 void doc_row(struct doc *d, struct table *t)
 {
-    assert(d->lacks == 0);
+    assert(d->lacks == 0 || d->failed);
     d->row = t;
     d->lacks = t->n_column;
 }
@@ -188,7 +188,7 @@ void doc_row(struct doc *d, struct table *t)
 /* Appends a cell; its text, if any, becomes the table's. */
 static void put(struct doc *d, struct table *t, struct cell c)
 {
-    if (t->n_column == 0) {
+    if (t->n_column == 0 || d->failed) {    /* its columns may be cut short */
         free(c.text);
         return;
     }

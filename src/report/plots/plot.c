@@ -145,28 +145,15 @@ static int run(const char *dir, char **argv, bool *missing, struct err *e)
         return ERR_OK;
     for (p = talk; *p != '\0'; p++)
         if (*p == '\n') *p = ' ';
-    return err_set(e, ERR_RUN, "gnuplot failed on a script in %s: %s", dir,
+    return err_set(e, ERR_RUN, "gnuplot failed on %s/%s: %s", dir, argv[1],
                    talk);
 }
 
-int plot_run(const char *dir, const char *const *name, int n, bool *missing,
-             struct err *e)
+int plot_run(const char *dir, const char *name, bool *missing, struct err *e)
 {
-    char **argv = calloc((size_t)n + 2, sizeof *argv);
-    char program[] = "gnuplot";
-    int rc = ERR_OK, i;
+    char program[] = "gnuplot", script[64], *argv[] = {program, script, NULL};
 
     *missing = false;
-    if (argv == NULL) return err_nomem(e);
-    argv[0] = program;
-    for (i = 0; i < n; i++) {
-        size_t len = strlen(name[i]) + sizeof ".gp";
-        argv[i + 1] = malloc(len);
-        if (argv[i + 1] == NULL) rc = err_nomem(e);
-        else snprintf(argv[i + 1], len, "%s.gp", name[i]);
-    }
-    if (rc == ERR_OK) rc = run(dir, argv, missing, e);
-    for (i = 0; i < n; i++) free(argv[i + 1]);
-    free(argv);
-    return rc;
+    snprintf(script, sizeof script, "%s.gp", name);
+    return run(dir, argv, missing, e);
 }

@@ -16,11 +16,6 @@ bool plot_errors(const struct view *v, struct plot *out);
 bool plot_tokens(const struct view *v, struct plot *out);
 bool plot_composition(const struct view *v, struct plot *out);
 bool plot_losses(const struct view *v, struct plot *out);
-/* Whether each has anything to show. */
-bool plot_has_errors(const struct view *v);
-bool plot_has_tokens(const struct view *v);
-bool plot_has_composition(const struct view *v);
-bool plot_has_losses(const struct view *v);
 void plot_free(struct plot *p);
 
 /* The head of every script: fonts, grid, the two terminals (the picture is
@@ -38,9 +33,9 @@ void plot_label(struct buf *b, const char *before, const char *estimator,
 int plot_mark(int64_t ep);
 const char *plot_colour(int64_t ep);
 
-/* Runs gnuplot on dir/NAME.gp for each name. *missing is set when there is no
-** gnuplot; a script that it refuses is ERR_RUN. */
-int plot_run(const char *dir, const char *const *name, int n, bool *missing,
-             struct err *e) MUST_CHECK;
+/* Runs gnuplot on dir/NAME.gp. *missing is set when there is no gnuplot; a
+** script that it refuses is ERR_RUN. */
+int plot_run(const char *dir, const char *name, bool *missing, struct err *e)
+    MUST_CHECK;
 
 #endif

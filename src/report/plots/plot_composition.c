@@ -46,13 +46,6 @@ static int choose(const struct view *v, const struct record_found **out)
     return n;
 }
 
-bool plot_has_composition(const struct view *v)
-{
-    const struct record_found *c[MAX_CASES];
-
-    return choose(v, c) > 0;
-}
-
 /* Do names under the bars need more room than there is? */
 static bool is_crowded(const struct view *v, int n)
 {

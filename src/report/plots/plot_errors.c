@@ -39,13 +39,6 @@ static int choose(const struct view *v, const struct record_found **out)
     return n;
 }
 
-bool plot_has_errors(const struct view *v)
-{
-    const struct record_found *c[MAX_CASES];
-
-    return choose(v, c) > 0;
-}
-
 /* Lowest and highest error over the routings of a case's shape. */
 static void put_range(const struct view *v, const struct record_found *base,
                       const char *estimator, struct buf *b)

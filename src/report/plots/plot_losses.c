@@ -14,13 +14,6 @@ static int choose(const struct view *v, const struct record_found **out)
     return n;
 }
 
-bool plot_has_losses(const struct view *v)
-{
-    const struct record_found *c[MAX_LINES];
-
-    return choose(v, c) > 0;
-}
-
 /* One block for each case, two blank lines between (gnuplot's index). */
 static void put_data(const struct record_found *const *c, int n,
                      struct buf *dat)

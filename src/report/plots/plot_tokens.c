@@ -3,6 +3,7 @@
 ** each estimator. Marks and colours are those of the EP; waves under the line
 ** are ringed, and the under side is shaded.
 */
+#include <stdio.h>
 #include <string.h>
 
 #include "report/plots/plot.h"
@@ -31,13 +32,6 @@ static int find_ep(const struct view *v, int64_t out[MAX_EP])
         out[i] = c->shape.ep;
     }
     return n;
-}
-
-bool plot_has_tokens(const struct view *v)
-{
-    int64_t ep[MAX_EP];
-
-    return find_ep(v, ep) > 0;
 }
 
 /* "? ?" where the estimator does not apply. */
@@ -79,6 +73,32 @@ static int64_t put_data(const struct view *v, const int64_t *ep, int n,
     return cases;
 }
 
+static bool has_points(const struct view *v, const char *estimator)
+{
+    int64_t k;
+
+    for (k = 0; k < v->n_case; k++)
+        if (is_shown(v->kase[k]) &&
+            view_miss(v->kase[k], view_wave(v->kase[k], true), estimator,
+                      "raw").known) return true;
+    return false;
+}
+
+/* The panel of an estimator that applies to no case. gnuplot refuses to plot
+** nothing, so it plots a line below the panel. */
+static void put_reason(struct buf *b, const struct view *v, int j)
+{
+    const char *reason = view_reason(v, v->estimator[j]);
+    char text[200];
+
+    snprintf(text, sizeof text, "does not apply%s%s", *reason ? ": " : "",
+             reason);
+    buf_puts(b, "  set label 2 ");
+    plot_quote(b, text);
+    buf_puts(b, " at graph 0.5, graph 0.6 center\n"
+             "  plot [1:10] [-1:1] -2 notitle\n  unset label 2\n");
+}
+
 /* The panel of one estimator, its columns at 3 + 2 * j of the data. */
 static void put_panel(struct buf *b, const struct view *v, int j,
                       const int64_t *ep, int n)
@@ -87,8 +107,13 @@ static void put_panel(struct buf *b, const struct view *v, int j,
 
     buf_puts(b, "  set title ");
     plot_label(b, "", v->estimator[j], "");
-    buf_printf(b, "\n  set xlabel \"%s\"\n  plot ",
+    buf_printf(b, "\n  set xlabel \"%s\"\n",
                j + 1 == v->n_estimator ? "tokens in the wave" : "");
+    if (!has_points(v, v->estimator[j])) {
+        put_reason(b, v, j);
+        return;
+    }
+    buf_puts(b, "  plot ");
     for (i = 0; i < n; i++)
         buf_printf(b, "\"tokens.dat\" index %d using 1:%d with points "
                    "pointtype %d pointsize 0.9 linecolor '%s' title "

@@ -103,6 +103,34 @@ static void put_worst(struct view *v, const char *scenario)
         put_wave(v, t, worst[k].c, view_wave(worst[k].c, true));
 }
 
+/* Why cases of the scenario have no figures, or fewer waves than they should;
+** the first few. */
+static void put_reasons(struct view *v, const char *scenario)
+{
+    char name[256];
+    int64_t i, n = 0;
+
+    for (i = 0; i < v->n_case; i++) {
+        const struct record_case *s = &v->kase[i]->shape;
+        if (strcmp(s->scenario, scenario) != 0 || s->status == STATUS_OK)
+            continue;
+        if (++n <= MAX_WORST)
+            doc_item(v->d, "`%s`: %s%s%s", view_name(v->kase[i], name,
+                                                     sizeof name),
+                     record_status_name(s->status), *s->note ? ": " : "",
+                     s->note);
+    }
+    if (n > MAX_WORST)
+        doc_para(v->d, "%d more are not ok; `cases.csv` says why.",
+                 (int)n - MAX_WORST);
+}
+
+static bool is_last(const struct view *v, int64_t i)
+{
+    return i + 1 == v->n_case || strcmp(v->kase[i]->shape.scenario,
+                                        v->kase[i + 1]->shape.scenario) != 0;
+}
+
 static bool is_first(const struct view *v, int64_t i)
 {
     return i == 0 || strcmp(v->kase[i]->shape.scenario,
@@ -130,9 +158,8 @@ void sec_cases(struct view *v)
             }
         }
         if (n <= FULL) put_case(v, t, v->kase[i]);
+        if (is_last(v, i)) put_reasons(v, scenario);
     }
-    if (v->n_case == 0)
-        doc_para(v->d, "None: this folder has no finished case.");
 }
 
 void sec_words(struct view *v)

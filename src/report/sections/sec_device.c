@@ -5,12 +5,24 @@
 #include "report/plots/plot.h"
 #include "report/sections/sections.h"
 
+static int64_t with_loss(const struct view *v)
+{
+    int64_t i, n = 0;
+
+    for (i = 0; i < v->n_case; i++) n += v->kase[i]->n_loss > 0;
+    return n;
+}
+
 void sec_losses(struct view *v)
 {
     struct table *t;
     int64_t i;
 
     doc_heading(v->d, 2, "losses", "Losses");
+    if (with_loss(v) == 0) {
+        doc_para(v->d, "None: no case here has computed one.");
+        return;
+    }
     doc_para(v->d, "The loss of a case's first and last wave, summed over "
              "its ranks; a wave is a training step where the case has a "
              "learning rate. `losses.csv` has all.");
@@ -30,9 +42,8 @@ void sec_losses(struct view *v)
         cell_number(v->d, t, c->loss[0].loss, 6);
         cell_number(v->d, t, c->loss[c->n_loss - 1].loss, 6);
     }
-    if (plot_has_losses(v))
-        doc_plot(v->d, "losses", "Loss by wave of the cases with three waves "
-                 "and more.");
+    view_picture(v, PICTURE_LOSSES, "Loss by wave of the cases with three "
+                 "waves and more");
 }
 
 /* The rank's peak in the first wave of a temperature. */
@@ -64,6 +75,10 @@ void sec_rank_peaks(struct view *v)
     int64_t i, r;
 
     doc_heading(v->d, 2, "peaks", "Peak of every rank");
+    if (!view_has_peak(v)) {
+        doc_para(v->d, "None: no case here has one.");
+        return;
+    }
     t = doc_table(v->d, "peaks", "case|>rank|>attention rows|>GDN rows"
                   "|>cold peak, bytes|>warm peak, bytes");
     for (i = 0; i < v->n_case; i++) {
@@ -87,11 +102,17 @@ void sec_same_as_dry(struct view *v)
         const struct record_check *c = &v->set->check[i];
         if (strcmp(c->check, "same-as-dry") != 0) continue;
         doc_heading(v->d, 2, "dry", "Held beside the dry device");
-        doc_para(v->d, "Each case ran once more on dry with the routes that "
-                 "this device saw: in %lld of %lld cases every rank made the "
-                 "same sequence of requests and frees (size and category), "
-                 "reached the same peak in every wave, to the byte and at "
-                 "the same event, and had finite losses.",
-                 (long long)(c->cases - c->failed), (long long)c->cases);
+        if (c->cases == 0)
+            doc_para(v->d, "No case ran to its end on this device, so none "
+                     "was held beside dry.");
+        else
+            doc_para(v->d, "Each case that ran to its end ran once more on "
+                     "dry with the routes that this device saw: in %lld of "
+                     "%lld such cases every rank made the same sequence of "
+                     "requests and frees (size and category), reached the "
+                     "same peak in every wave, to the byte and at the same "
+                     "event, and had finite losses.",
+                     (long long)(c->cases - c->failed),
+                     (long long)c->cases);
     }
 }

@@ -224,7 +224,7 @@ void sec_fidelity(struct view *v)
     for (i = 0; i < v->n_case; i++)
         if (view_is_published(v->kase[i]) && view_wave(v->kase[i], true) >= 0)
             put_categories(v, v->kase[i]);
-    doc_plot(v->d, "composition", "The peak's categories against both "
+    view_picture(v, PICTURE_COMPOSITION, "The peak's categories against both "
              "estimates");
 }
 

@@ -217,6 +217,7 @@ void sec_stack(struct view *v)
     for (i = 0; i < n; i++) put_under(v, &g[i]);
     if (view_has_scenario(v, FULL_STACK)) view_command(v, FULL_STACK);
     if (v->published_here)
-        doc_plot(v->d, "tokens", "Raw error against tokens; below the line the "
+        view_picture(v, PICTURE_TOKENS, "Raw error against tokens; below "
+                     "the line the "
              "estimate is under");
 }

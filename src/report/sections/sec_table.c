@@ -64,7 +64,7 @@ void sec_table(struct view *v)
     doc_para(v->d, "In the picture a whisker spans the least to the most of "
              "our errors over every routing that the case was run with; its "
              "bar is balanced routing.");
-    doc_plot(v->d, "errors", "Error by case: before, after, published");
+    view_picture(v, PICTURE_ERRORS, "Error by case: before, after, published");
 }
 
 /* One estimate of one case; true when it is the published one, to the byte. */

@@ -1,0 +1,91 @@
+/* pictures.c - see pictures.h */
+#include "report/plots/pictures.h"
+
+#include <unistd.h>
+
+#include "base/file.h"
+
+/* Each picture, and of which device's cases it is. */
+static const struct {
+    const char *device;
+    bool (*make)(const struct view *v, struct plot *out);
+} table[PICTURE_COUNT] = {
+    [PICTURE_ERRORS] = {"dry", plot_errors},
+    [PICTURE_TOKENS] = {"dry", plot_tokens},
+    [PICTURE_COMPOSITION] = {"dry", plot_composition},
+    [PICTURE_LOSSES] = {"cpu", plot_losses},
+};
+
+static int save(const char *dir, const char *name, const char *ext,
+                const struct buf *text, struct buf *written, struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int rc;
+
+    buf_printf(&path, "%s/%s.%s", dir, name, ext);
+    rc = path.failed || text->failed ? err_nomem(e)
+         : file_write(path.data, buf_text(text), text->len, e);
+    if (rc == ERR_OK) buf_printf(written, "%s\n", path.data);
+    if (rc == ERR_OK && written->failed) rc = err_nomem(e);
+    buf_free(&path);
+    return rc;
+}
+
+/* A picture that stands there is of an earlier report. */
+static int remove_old(const char *dir, const char *name, struct err *e)
+{
+    static const char *const ext[] = {"svg", "png"};
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        struct buf path = BUF_INIT;
+        buf_printf(&path, "%s/%s.%s", dir, name, ext[i]);
+        if (path.failed) return err_nomem(e);
+        unlink(path.data);
+        buf_free(&path);
+    }
+    return ERR_OK;
+}
+
+static int draw_one(const char *dir, const char *name, enum picture_state *to,
+                    struct pictures *out, struct buf *written, struct err *e)
+{
+    struct err why;
+    bool missing;
+
+    if (out->no_gnuplot) return ERR_OK;
+    if (plot_run(dir, name, &missing, &why) != ERR_OK) {
+        buf_printf(&out->warning, "%s\n", why.text);
+        return out->warning.failed ? err_nomem(e) : ERR_OK;
+    }
+    out->no_gnuplot = missing;
+    if (missing) return ERR_OK;
+    *to = PICTURE_DRAWN;
+    buf_printf(written, "%s/%s.svg\n%s/%s.png\n", dir, name, dir, name);
+    return written->failed ? err_nomem(e) : ERR_OK;
+}
+
+int pictures_make(const char *dir, bool draw, const struct record_set *set,
+                  const struct figures *published, struct pictures *out,
+                  struct buf *written, struct err *e)
+{
+    int i, rc = ERR_OK;
+
+    for (i = 0; rc == ERR_OK && i < PICTURE_COUNT; i++) {
+        struct view v = {.set = set, .published = published};
+        struct plot p = {NULL, BUF_INIT, BUF_INIT};
+        const char *name = view_picture_name((enum picture)i);
+        rc = remove_old(dir, name, e);
+        if (rc == ERR_OK) rc = view_open(&v, table[i].device, e);
+        if (rc == ERR_OK && table[i].make(&v, &p)) {
+            out->state[i] = PICTURE_SCRIPT;
+            rc = save(dir, name, "dat", &p.dat, written, e);
+            if (rc == ERR_OK) rc = save(dir, name, "gp", &p.gp, written, e);
+            if (rc == ERR_OK && draw)
+                rc = draw_one(dir, name, &out->state[i], out, written, e);
+        }
+        plot_free(&p);
+        view_close(&v);
+    }
+    return rc;
+}
