@@ -34,15 +34,23 @@ struct checkpoint {
 
 static int64_t type_bytes(enum checkpoint_type t)
 {
-    return t == CKPT_F64 ? 8 : t == CKPT_F32 ? 4 : t == CKPT_OTHER ? 0 : 2;
+    static const int64_t bytes[] = {
+        [CKPT_BF16] = 2, [CKPT_F16] = 2, [CKPT_F32] = 4, [CKPT_F64] = 8,
+        [CKPT_I32] = 4, [CKPT_I64] = 8, [CKPT_OTHER] = 0,
+    };
+
+    return bytes[t];
 }
 
 static enum checkpoint_type type_parse(const char *s)
 {
-    static const char *const name[] = {"BF16", "F16", "F32", "F64"};
+    static const char *const name[] = {
+        [CKPT_BF16] = "BF16", [CKPT_F16] = "F16", [CKPT_F32] = "F32",
+        [CKPT_F64] = "F64", [CKPT_I32] = "I32", [CKPT_I64] = "I64",
+    };
     int i;
 
-    for (i = 0; i < 4; i++)
+    for (i = 0; i < CKPT_OTHER; i++)
         if (strcmp(s, name[i]) == 0) return (enum checkpoint_type)i;
     return CKPT_OTHER;
 }
@@ -356,6 +364,27 @@ static int open_folder(struct checkpoint *c, const char *folder,
     return rc == ERR_OK ? sort_names(c, e) : rc;
 }
 
+int checkpoint_open_file(const char *path, struct checkpoint **out,
+                         struct err *e)
+{
+    struct checkpoint *c = calloc(1, sizeof *c);
+    const char *slash = strrchr(path, '/');
+    int rc;
+
+    if (c == NULL) return err_nomem(e);
+    c->folder = slash == NULL ? strdup(".")
+                              : strndup(path, (size_t)(slash - path) + 1);
+    rc = c->folder == NULL ? err_nomem(e)
+        : add_file(c, c->folder, slash == NULL ? path : slash + 1, e);
+    if (rc == ERR_OK) rc = sort_names(c, e);
+    if (rc != ERR_OK) {
+        checkpoint_close(c);
+        return rc;
+    }
+    *out = c;
+    return ERR_OK;
+}
+
 int checkpoint_open(const char *folder, struct checkpoint **out,
                     struct err *e)
 {
@@ -452,16 +481,16 @@ static int misshaped(const struct checkpoint *c,
     return ERR_INPUT;
 }
 
-int checkpoint_find(const struct checkpoint *c, const char *name,
-                    const int64_t *dim, int64_t n_dim,
-                    const struct checkpoint_tensor **out, struct err *e)
+static int find(const struct checkpoint *c, const char *name,
+                const int64_t *dim, int64_t n_dim, enum checkpoint_type last,
+                const struct checkpoint_tensor **out, struct err *e)
 {
     const struct checkpoint_tensor *t = checkpoint_get(c, name);
 
     if (t == NULL)
         return err_set(e, ERR_INPUT, "%s: tensor %s is missing", c->folder,
                        name);
-    if (t->type == CKPT_OTHER)
+    if (t->type > last)
         return err_set(e, ERR_INPUT, "%s: %s is of a type or shape that is "
                        "not read here (BF16, F16, F32 and F64 of up to %d "
                        "dimensions are)", checkpoint_path(c, t), name,
@@ -471,6 +500,20 @@ int checkpoint_find(const struct checkpoint *c, const char *name,
         return misshaped(c, t, dim, n_dim, e);
     *out = t;
     return ERR_OK;
+}
+
+int checkpoint_find(const struct checkpoint *c, const char *name,
+                    const int64_t *dim, int64_t n_dim,
+                    const struct checkpoint_tensor **out, struct err *e)
+{
+    return find(c, name, dim, n_dim, CKPT_F64, out, e);
+}
+
+int checkpoint_find_any(const struct checkpoint *c, const char *name,
+                        const int64_t *dim, int64_t n_dim,
+                        const struct checkpoint_tensor **out, struct err *e)
+{
+    return find(c, name, dim, n_dim, CKPT_I64, out, e);
 }
 
 static double from_f16(uint16_t h)
@@ -508,6 +551,16 @@ static double decode(const unsigned char *raw, enum checkpoint_type t,
         w = (uint32_t)h << 16;
         memcpy(&f, &w, 4);
         return (double)f;
+    case CKPT_I32: {
+        int32_t n;
+        memcpy(&n, raw + 4 * i, 4);
+        return (double)n;
+    }
+    case CKPT_I64: {
+        int64_t n;
+        memcpy(&n, raw + 8 * i, 8);
+        return (double)n;
+    }
     case CKPT_OTHER: break;
     }
     return 0;

@@ -18,8 +18,10 @@
 
 #define CHECKPOINT_DIMS 4
 
-/* CKPT_OTHER: integers, or too many dimensions; counted, never read. */
-enum checkpoint_type { CKPT_BF16, CKPT_F16, CKPT_F32, CKPT_F64, CKPT_OTHER };
+/* Integers are read where they are asked for; CKPT_OTHER, other types and
+** too many dimensions, is counted and never read. */
+enum checkpoint_type { CKPT_BF16, CKPT_F16, CKPT_F32, CKPT_F64,
+                       CKPT_I32, CKPT_I64, CKPT_OTHER };
 
 struct checkpoint_tensor {
     char *name;             /* owned by the checkpoint */
@@ -36,6 +38,9 @@ struct checkpoint;
 /* ERR_INPUT names folder, file and tensor. Close with checkpoint_close. */
 int checkpoint_open(const char *folder, struct checkpoint **out,
                     struct err *e) MUST_CHECK;
+/* The same of a single file. */
+int checkpoint_open_file(const char *path, struct checkpoint **out,
+                         struct err *e) MUST_CHECK;
 void checkpoint_close(struct checkpoint *c);
 int64_t checkpoint_count(const struct checkpoint *c);
 /* The i-th of them in order of name, and the one of a name or NULL; for
@@ -56,8 +61,14 @@ int checkpoint_find(const struct checkpoint *c, const char *name,
                     const struct checkpoint_tensor **out, struct err *e)
     MUST_CHECK;
 
-/* Elements [first, first + n) as numbers (bf16, f16 and f32 are exact in a
-** double). Thread-safe. */
+/* The same, and of integers too. */
+int checkpoint_find_any(const struct checkpoint *c, const char *name,
+                        const int64_t *dim, int64_t n_dim,
+                        const struct checkpoint_tensor **out, struct err *e)
+    MUST_CHECK;
+
+/* Elements [first, first + n) as numbers (bf16, f16, f32 and i32 are exact in
+** a double). Thread-safe. */
 int checkpoint_read(const struct checkpoint *c,
                     const struct checkpoint_tensor *t, int64_t first,
                     int64_t n, double *out, struct err *e) MUST_CHECK;

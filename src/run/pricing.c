@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "run/work.h"
+#include "run/labels.h"
 
 /* The rows of each hidden result: a sequence ends in each leaf. */
 static int set_outputs(const struct run_work *w, struct price_facts *f,
@@ -41,7 +41,9 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
     out->mode = c->mode;
     out->group[0].grad = !c->mode.no_grad;
     out->cold = cold;
-    out->head_rows = rows >= 0 ? rows : w->plan->tokens;
+    if (rows < 0)
+        rows = w->labels != NULL ? w->labels->total : w->plan->tokens;
+    out->head_rows = rows;
     out->output_bytes = c->output_bytes;
     out->softmax_offset = c->softmax_offset;
     out->cp_attention = c->cp_attention;

@@ -4,6 +4,7 @@
 
 #include "base/num.h"
 #include "run/group.h"
+#include "run/labels.h"
 #include "snapshot/snapshot.h"
 
 static enum dtype dtype_of(const char *name)
@@ -18,13 +19,16 @@ static struct step_config config_of(const struct ranks_one *o)
 {
     const struct run_work *w = o->all->w;
     const struct scenario_case *c = w->c;
-    int64_t own = w->plan->rank[o->rank].attention_rows;
+    const struct run_labels *l = w->labels;
+    int64_t own = l != NULL ? l->head[o->rank]
+                            : w->plan->rank[o->rank].attention_rows;
 
     return (struct step_config){
         .model = &w->model, .plan = w->plan, .rank = o->rank,
         .ep = c->ep, .mode = c->mode,
         .lora_rank = c->lora_rank, .lora_alpha = c->lora_alpha,
         .head_rows = c->head_rows < 0 ? own : num_min(c->head_rows, own),
+        .more_labels = l != NULL ? l->more[o->rank] : 0,
         .q_block = PRICE_Q_BLOCK, .k_block = PRICE_K_BLOCK,
         .routing = o->all->routing, .seed = c->seed,
         .checkpoint = o->all->checkpoint, .adapters = o->all->adapters,

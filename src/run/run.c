@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/labels.h"
 #include "run/miss.h"
 #include "run/work.h"
 #include "model/param.h"
@@ -99,6 +100,8 @@ static int run_all(struct run_work *w, struct err *e)
     if (rc == ERR_OK)
         rc = model_load(w->c->model_path, w->c->layers, &w->model, e);
     if (rc == ERR_OK) rc = make_plan(w, e);
+    if (rc == ERR_OK && w->c->labels != NULL)
+        rc = run_labels_read(w, &w->labels, e);
     if (rc == ERR_OK) rc = run_price(w, e);
     if (rc == ERR_OK) rc = run_step(w, e);
     return rc;
@@ -117,6 +120,7 @@ static void work_free(struct run_work *w)
     for (i = 0; w->snapshot != NULL && i < w->c->cp * w->c->waves; i++)
         buf_free(&w->snapshot[i]);
     free(w->snapshot);
+    run_labels_free(w->labels);
     buf_free(&w->histogram);
     free(w->tensor);
     free(w->driver);

@@ -7,6 +7,7 @@
 **   waves.c       the case's waves on the device, and what records keep
 **   ranks.c       its ranks at work, each a thread where it computes
 **   tokens.c      tokens and targets for devices that compute
+**   labels.c      what a file says instead, labels_read.c
 **   beside_dry.c  such a device held beside dry
 **   group.c       communicators and GPUs; driver.c, processes.c beside it
 **   rows.c        the result as rows of the files that a run writes

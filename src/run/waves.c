@@ -8,6 +8,7 @@
 
 #include "run/adapters.h"
 #include "run/group.h"
+#include "run/labels.h"
 #include "snapshot/snapshot.h"
 
 /* The last layer of a kind, -1 when the model has none. */
@@ -248,7 +249,9 @@ static int open_given(const struct run_work *w, struct given *g,
     if (rc == ERR_OK && c->adapters != NULL)
         rc = peft_open(c->adapters, &w->model, c->lora_rank, c->lora_alpha,
                        &g->adapters, e);
-    return rc == ERR_OK ? run_data_make(w, &g->data, e) : rc;
+    if (rc == ERR_OK && w->labels != NULL) g->data = w->labels->data;
+    else if (rc == ERR_OK) rc = run_data_make(w, &g->data, e);
+    return rc;
 }
 
 static int run_real(struct run_work *w, struct err *e)
@@ -262,7 +265,7 @@ static int run_real(struct run_work *w, struct err *e)
     rc = processes_agree(w->x, rc, e);
     if (rc != ERR_OK) note_failure(w, 0, rc, e);
     if (rc == ERR_OK) rc = run_computing(w, &g, e);
-    run_data_free(&g.data);
+    if (w->labels == NULL) run_data_free(&g.data);
     checkpoint_close(g.weights);
     peft_close(g.adapters);
     return rc;

@@ -27,6 +27,8 @@ struct run_wave {
     bool has_loss;
 };
 
+struct run_labels;
+
 /* A case at work. */
 struct run_work {
     const struct run_context *x;
@@ -37,6 +39,7 @@ struct run_work {
     struct plan_cache *cache;       /* plans of token batches live here */
     struct plan recorded;           /* that of a recorded layout */
     const struct plan *plan;        /* one of these; NULL: not planned */
+    struct run_labels *labels;      /* from the case's file, or NULL */
     int64_t routed_rows;            /* as priced; -1: nothing is routed */
     struct run_wave *wave;          /* [c->waves] */
     struct record_tensor *tensor;

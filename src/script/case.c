@@ -40,10 +40,12 @@ static const struct field case_fields[] = {
     OTHER("grad"),
     INT(head_rows, 0, API_MAX_ROWS),
     INT(hybridep_held_rows, 0, API_MAX_ROWS),
+    OTHER("labels"),
     INT(layers, 1, BIG),
     NUMBER(learning_rate, 0, 1000),
     NUMBER(lora_alpha, 0, BIG),
     INT(lora_rank, 0, 65536),
+    OTHER("loss"),
     OTHER("measured"),
     OTHER("model"),
     OTHER("name"),
@@ -120,6 +122,24 @@ static void read_weights(const struct decl *d, struct scenario_case *c)
     else
         decl_text(d, "weights", &c->weights);
     lua_pop(d->L, 1);
+}
+
+/* What a file of labels says, nothing else says too. */
+static void read_labels(const struct decl *d, struct scenario_case *c)
+{
+    static const char *const words[] = {"mean", "sum", NULL};
+    int word = 0;
+    bool loss = decl_word(d, "loss", words, &word);
+
+    read_path(d, "labels", "data", &c->labels);
+    c->loss_sum = word == 1;
+    if (c->labels == NULL && loss)
+        decl_fail(d, "loss", "says how weights of labels are meant, and "
+                  "there are none (labels = FILE)");
+    if (c->labels != NULL && c->tokens != NULL)
+        decl_fail(d, "tokens", "labels holds the tokens already");
+    if (c->labels != NULL && c->head_rows >= 0)
+        decl_fail(d, "head_rows", "labels says already which rows have one");
 }
 
 /* Bytes, as a number or with a unit: "80G". */
@@ -418,8 +438,11 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     read_weights(&d, c);
     read_path(&d, "adapters", "", &c->adapters);
     read_path(&d, "tokens", "data", &c->tokens);
+    read_labels(&d, c);
     read_bytes(&d, "device_bytes", &c->device_bytes);
     read_batch(&d, c);
+    if (c->labels != NULL && c->batch_kind == BATCH_LAYOUT)
+        decl_fail(&d, "labels", "a recorded layout has no tokens");
     read_plan(&d, c);
     read_routing(&d, c);
     read_figures(&d, c);
@@ -434,6 +457,7 @@ void read_free_case(struct scenario_case *c)
     free(c->dtype);
     free(c->weights);
     free(c->tokens);
+    free(c->labels);
     free(c->adapters);
     free(c->measured.series);
     free(c->measured.note);

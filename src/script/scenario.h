@@ -55,6 +55,8 @@ struct scenario_case {
     char *weights;          /* "random" or a folder */
     char *adapters;         /* folder of adapters, or NULL: random */
     char *tokens;           /* file of text or ids, or NULL: random ids */
+    char *labels;           /* file of tokens and labels, or NULL */
+    bool loss_sum;          /* their weights are not divided by their sum */
     /* batch */
     enum batch_kind batch_kind;
     struct batch batch;             /* not for BATCH_LAYOUT */

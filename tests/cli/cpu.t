@@ -162,3 +162,51 @@ $ rm one/adapter_config.json; peakproof run --device cpu --out o more.lua -- ada
 $ peakproof run --out o --save-adapters all more.lua
 !* peakproof: run: --save-adapters: device dry learns nothing (use --device cpu)
 = 2
+
+# Labels from a file: a packed tree has the loss of its sequences.
+
++ tree.lua
+| return {options = {tree = {default = true}, labels = {default = "l.jsonl"}, cp = {default = 1},
+|                    loss = {default = "mean"}, key = {default = "about"}},
+|   cases = function(o) return {{
+|     name = "a", model = "tiny", layers = 4, dtype = "f64", lora_rank = 2,
+|     cp = o.cp, ep = o.cp, learning_rate = 0.01, waves = 2,
+|     batch = o.tree and batch.tree{parents = {-1, 0, 0, -1}, lengths = {3, 2, 4, 5}}
+|             or batch.lengths{5, 7, 5},
+|     labels = o.labels, loss = o.loss, [o.key] = o.key == "head_rows" and 3 or "license.txt",
+|   }} end}
++ l.jsonl
+| {"tokens":[1,2,3,4,5],"weight":0.5}
+| {"tokens":[1,2,3,7,8,9,10],"mask":[0,0,1,1,1,true,1],"weights":[1,1,1,2,1,1,0.25]}
+| 
+| {"tokens":[11,12,13,14,15],"segment":3}
++ flat.jsonl
+| {"tokens":[1,2,3,4,5],"weight":0.5}
+| {"tokens":[1,2,3,7,8,9,10],"mask":[0,0,1,1,1,true,1],"weights":[1,1,1,2,1,1,0.25]}
+| {"tokens":[11,12,13,14,15]}
+$ for a in tree=true 'tree=false labels=flat.jsonl' cp=2; do peakproof run --device cpu --out o tree.lua -- $a >table; sed -n 's/.*,\([0-9.]\{14\}\)[0-9]*$/\1/p' o/losses.csv >loss.$((i = i + 1)); done; cmp loss.1 loss.2; cmp loss.1 loss.3; wc -l <loss.1
+> 2
+$ peakproof run --out o tree.lua >table; sed -n '2s/.*,\(ok\),.*/\1/p' o/cases.csv
+> ok
+$ sed 's/3,7,8/4,7,8/' l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
+!* peakproof: tree/a: bad.jsonl:2: tokens?2?: is 4, but an earlier line has 3 in this row, which they share
+= 3
+$ sed 's/4,5/4/' l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
+!* peakproof: tree/a: bad.jsonl:1: tokens: holds 4 tokens, the sequence that ends with segment 1 has 5
+= 3
+$ sed 's/"mask"/"masc"/' l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
+!* peakproof: tree/a: bad.jsonl:2: *masc*did you mean 'mask'*
+= 3
+$ head -n 1 l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
+!* peakproof: tree/a: bad.jsonl: no line goes through segment 2 of the batch
+= 3
+$ sed 's/0.5/-50/' l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
+!* peakproof: tree/a: bad.jsonl: the weights of its * labels add up to -*, by which they cannot be divided (use loss = "sum")
+= 3
+$ peakproof run --out o tree.lua -- labels=bad.jsonl loss=sum >table
+$ peakproof run --out o tree.lua -- key=tokens
+!* peakproof: tree.lua:*: case 'a': tokens: labels holds the tokens already
+= 3
+$ peakproof run --out o tree.lua -- key=head_rows
+!* peakproof: tree.lua:*: case 'a': head_rows: labels says already which rows have one
+= 3

@@ -114,20 +114,25 @@ static void test_beside(void **state)
         "\"data_offsets\":[16,24]}}";
     const struct checkpoint_tensor *t = NULL;
     const int64_t one = 1, two = 2;
-    static const char data[24];
+    const int64_t data[3] = {-3, 0, 0};
     struct checkpoint *c = NULL;
     char *dir = st_folder();
     struct err e;
+    double x = 0;
 
     (void)state;
     st_raw(dir, ONE, header, -1, data, sizeof data);
     assert_int_equal(checkpoint_open(dir, &c, &e), ERR_OK);
     assert_int_equal(checkpoint_count(c), 3);
     assert_string_equal(checkpoint_at(c, 1)->name, "rows");
-    assert_int_equal(checkpoint_at(c, 1)->type, CKPT_OTHER);
+    assert_int_equal(checkpoint_at(c, 1)->type, CKPT_I64);
+    assert_int_equal(checkpoint_at(c, 0)->type, CKPT_OTHER);
     assert_int_equal(checkpoint_find(c, "x", &two, 1, &t, &e), ERR_OK);
     assert_int_equal(checkpoint_find(c, "rows", &one, 1, &t, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "rows is of a type or shape that is not"));
+    assert_int_equal(checkpoint_find_any(c, "rows", &one, 1, &t, &e), ERR_OK);
+    assert_int_equal(checkpoint_read(c, t, 0, 1, &x, &e), ERR_OK);
+    assert_true(x == -3);
     assert_int_equal(checkpoint_find(c, "conv", &two, 1, &t, &e), ERR_INPUT);
     checkpoint_close(c);
     st_remove(dir);
