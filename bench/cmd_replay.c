@@ -3,8 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/command.h"
-#include "snapshot/account.h"
+#include "bench/snapshots.h"
 
 /* What was asked for, apart from the points that the ask lists. */
 struct request {
@@ -59,37 +58,35 @@ static int settings(const struct args *a, struct request *q,
     return rc;
 }
 
-static int find_by(const struct args *a, struct request *q, struct err *e)
+int snapshots_ask(const struct args *a, struct account_ask *ask,
+                  struct patterns *p, struct err *e)
 {
     const char *by = args_text(a, "by");
+    int64_t rows = 12;
+    int rc = args_int(a, "rows", 0, 1000000, &rows, e);
 
-    if (args_has(a, "patterns")) {
-        if (by != NULL)
-            return err_set(e, ERR_USAGE, "replay: --by or --patterns, not "
-                           "both");
-        q->ask.by = BY_PATTERN;
-        q->ask.patterns = &q->patterns;
-        return patterns_load(args_text(a, "patterns"), &q->patterns, e);
-    }
+    ask->rows = (int)rows;
     for (int i = 0; by != NULL && compose_names[i] != NULL; i++)
-        if (strcmp(by, compose_names[i]) == 0)
-            q->ask.by = (enum compose_by)i;
-    return ERR_OK;
+        if (strcmp(by, compose_names[i]) == 0) ask->by = (enum compose_by)i;
+    if (rc != ERR_OK || !args_has(a, "patterns")) return rc;
+    if (by != NULL)
+        return err_set(e, ERR_USAGE, "%s: --by or --patterns, not both",
+                       a->command->name);
+    ask->by = BY_PATTERN;
+    ask->patterns = p;
+    return patterns_load(args_text(a, "patterns"), p, e);
 }
 
 static int read_request(const struct args *a, struct request *q,
                         struct err *e)
 {
     struct mem_config unused = {0};
-    int64_t rows = 12;
-    int rc = find_by(a, q, e);
+    int rc = snapshots_ask(a, &q->ask, &q->patterns, e);
 
     if (rc == ERR_OK) rc = settings(a, q, &unused, true, e);
-    if (rc == ERR_OK) rc = args_int(a, "rows", 0, 1000000, &rows, e);
     q->ask.at = args_list(a, "at", &q->ask.n_at);
     q->ask.since = args_text(a, "since");
     q->ask.waves = args_text(a, "waves");
-    q->ask.rows = (int)rows;
     q->ask.set_text = buf_text(&q->text);
     q->ask.idle = q->idle.len > 0 ? buf_text(&q->idle) : NULL;
     return rc;
@@ -219,12 +216,8 @@ static int run(const struct args *a, struct err *e)
 }
 
 static const struct command_option options[] = {
-    {.name = "by", .arg = "KEY", .values = compose_names,
-     .help = "what to group bytes by: frame (default), module, file, "
-             "category, size, stream, pool or age"},
-    {.name = "patterns", .arg = "FILE",
-     .help = "group by the lines \"GROUP: PATTERN\" of a file: the first "
-             "whose pattern stands in a frame \"name (file:line)\""},
+    SNAPSHOTS_BY,
+    SNAPSHOTS_PATTERNS,
     {.name = "at", .arg = "POINT", .repeats = true,
      .help = "what is allocated after an event (its number, or "
              "time=MICROSECONDS), at the peak, start, end, or first oom"},
@@ -232,8 +225,7 @@ static const struct command_option options[] = {
      .help = "what grew from there to the end"},
     {.name = "waves", .arg = "NAME",
      .help = "show only the annotations of this name: the peak of each"},
-    {.name = "rows", .arg = "N",
-     .help = "groups to show in text (default: 12; 0: all)"},
+    SNAPSHOTS_ROWS,
     {.name = "set", .arg = "KEY=VALUE", .repeats = true,
      .help = "replay under another allocator setting, named as in "
              "PYTORCH_CUDA_ALLOC_CONF (expandable_segments=True), or "

@@ -172,3 +172,36 @@ $ for f in expandable roundup; do zcat $TOP/tests/golden/snapshots/$f.pickle.gz 
 >   reserved           488,636,416         297,795,584
 $ zcat $TOP/tests/golden/snapshots/expandable.pickle.gz | peakproof replay --set expandable_segments=False - | grep '^  reserved'
 >   reserved           442,499,072         480,247,808         295,698,432
+
+# Two snapshots.
+
+$ cp $TOP/tests/golden/snapshots/basic.pickle b.pickle; peakproof compare c.pickle b.pickle
+> c.pickle against b.pickle, device 0
+>          peak before          peak after              change
+>          524,288,000         146,800,640        -377,487,360  allocated
+>          524,288,000         146,800,640        -377,487,360  reserved
+>          524,288,000         146,800,640        -377,487,360  requested
+>          524,288,000         146,800,640        -377,487,360  active
+> 
+>   of the allocated bytes then, by frame:
+>          314,572,800          41,943,040        -272,629,760  attention (model.py:20)
+>          209,715,200                   0        -209,715,200  mlp (model.py:30)
+>                    0         104,857,600        +104,857,600  __init__ (model.py:3)
+>   0 the same
+$ peakproof compare --check --by module c.pickle b.pickle | tail -2
+>          524,288,000         146,800,640        -377,487,360  model
+>   0 the same
+! peakproof: the peaks of c.pickle and b.pickle differ
+$ peakproof compare --check c.pickle b.pickle >text
+! peakproof: the peaks of c.pickle and b.pickle differ
+= 4
+$ peakproof compare --check c.pickle c.pickle | tail -1
+>   2 the same
+$ peakproof compare --json c.pickle b.pickle | grep -c change_bytes
+> 7
+$ peakproof compare c.pickle none.pickle
+! peakproof: none.pickle: No such file or directory
+= 3
+$ mkdir d; peakproof compare --by file d d
+! peakproof: compare: --by, --patterns and --rows go with two snapshots
+= 2
