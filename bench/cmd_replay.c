@@ -12,6 +12,7 @@ struct request {
     struct patterns patterns;
     struct buf text, idle;      /* --set, echoed; and what of it is idle */
     bool changes;               /* some setting is not idle */
+    int64_t device;             /* the only one; -1: all */
 };
 
 /* ---- settings ----------------------------------------------------------- */
@@ -84,6 +85,11 @@ static int read_request(const struct args *a, struct request *q,
     int rc = snapshots_ask(a, &q->ask, &q->patterns, e);
 
     if (rc == ERR_OK) rc = settings(a, q, &unused, true, e);
+    q->device = -1;
+    if (rc == ERR_OK) rc = args_int(a, "device", 0, 1023, &q->device, e);
+    if (rc == ERR_OK && replay_writes(a) && a->n_operand > 1)
+        rc = err_set(e, ERR_USAGE, "replay: --timeline, --perfetto and "
+                     "--folded go with one snapshot");
     q->ask.at = args_list(a, "at", &q->ask.n_at);
     q->ask.since = args_text(a, "since");
     q->ask.waves = args_text(a, "waves");
@@ -94,16 +100,22 @@ static int read_request(const struct args *a, struct request *q,
 
 /* ---- files -------------------------------------------------------------- */
 
-static int put_device(struct request *q, const struct snapshot *s,
-                      int64_t device, const char *path, struct buf *text,
-                      json_t *list, struct err *e)
+static int put_device(const struct args *a, struct request *q,
+                      const struct snapshot *s, int64_t device,
+                      const char *path, struct buf *text, json_t *list,
+                      struct err *e)
 {
     struct account x = {0};
     json_t *v;
     int rc = account_device(s, device, path, &q->ask, &x, e);
 
     if (rc == ERR_USAGE) return err_wrap(e, "replay: %s", path);
-    if (rc != ERR_OK) return rc;
+    if (rc == ERR_OK && replay_writes(a))
+        rc = replay_write(a, &x, &q->ask, path, e);
+    if (rc != ERR_OK) {
+        account_free(&x);
+        return rc;
+    }
     if (list == NULL) {
         if (text->len > 0) buf_putc(text, '\n');
         rc = account_tell(&x, &q->ask, path, text, e);
@@ -113,6 +125,15 @@ static int put_device(struct request *q, const struct snapshot *s,
     }
     account_free(&x);
     return rc;
+}
+
+static bool is_wanted(const struct request *q, const struct snapshot *s,
+                      int64_t device)
+{
+    const struct snapshot_device *d = &s->device[device];
+
+    return (q->device < 0 || q->device == device)
+        && (d->n_event > 0 || d->n_segment > 0);
 }
 
 static int put_file(const struct args *a, struct request *q,
@@ -128,11 +149,12 @@ static int put_file(const struct args *a, struct request *q,
     rc = settings(a, q, &q->set, false, e);
     q->ask.set = q->changes ? &q->set : NULL;
     for (int64_t i = 0; rc == ERR_OK && i < s.n_device; i++) {
-        const struct snapshot_device *d = &s.device[i];
-
-        if (d->n_event == 0 && d->n_segment == 0) continue;
-        rc = put_device(q, &s, i, path, text, list, e);
-        shown++;
+        if (!is_wanted(q, &s, i)) continue;
+        if (shown++ > 0 && replay_writes(a))
+            rc = err_set(e, ERR_USAGE, "replay: %s has several devices: "
+                         "--device N says whose files to write", path);
+        else
+            rc = put_device(a, q, &s, i, path, text, list, e);
     }
     if (rc == ERR_OK && shown == 0 && list == NULL)
         buf_printf(text, "%s%s: no device holds memory or has a trace\n",
@@ -226,6 +248,15 @@ static const struct command_option options[] = {
     {.name = "waves", .arg = "NAME",
      .help = "show only the annotations of this name: the peak of each"},
     SNAPSHOTS_ROWS,
+    {.name = "device", .arg = "N", .help = "only this device"},
+    {.name = "timeline", .arg = "FILE",
+     .help = "draw allocated bytes by group over the events: an SVG, or a "
+             "page when the name ends in .html"},
+    {.name = "perfetto", .arg = "FILE",
+     .help = "write the same as counters for ui.perfetto.dev"},
+    {.name = "folded", .arg = "FILE",
+     .help = "write the stacks at the peak (or the first --at) as lines for "
+             "flame graphs"},
     {.name = "set", .arg = "KEY=VALUE", .repeats = true,
      .help = "replay under another allocator setting, named as in "
              "PYTORCH_CUDA_ALLOC_CONF (expandable_segments=True), or "
@@ -237,6 +268,7 @@ static const struct command_option options[] = {
 static const char *const examples[] = {
     "peakproof replay snapshot.pickle",
     "peakproof replay --by module --at oom rank0.pickle",
+    "peakproof replay --timeline peak.html rank0.pickle",
     "peakproof replay --set limit=? --set max_split_size_mb=128 rank0.pickle",
     NULL
 };

@@ -20,6 +20,13 @@ bool snapshots_are(const char *a, const char *b);
 int snapshots_compare(const struct args *a, const struct account_ask *ask,
                       int64_t *changed, struct err *e) MUST_CHECK;
 
+/* Whether replay is to write files, and those of one device: --timeline,
+** --perfetto, --folded. */
+bool replay_writes(const struct args *a);
+int replay_write(const struct args *a, const struct account *x,
+                 const struct account_ask *ask, const char *origin,
+                 struct err *e) MUST_CHECK;
+
 /* --by, for tables of options. */
 #define SNAPSHOTS_BY \
     {.name = "by", .arg = "KEY", .values = compose_names, \

@@ -70,6 +70,8 @@ static int list_points(struct account *a, const struct account_ask *ask,
         name_point(&p[n++], "peak", w->peak_event);
     }
     for (i = 0; i < n_oom; i++) name_point(&p[n++], "oom", w->oom[i].event);
+    a->i_at = n;
+    a->n_at = ask->n_at;
     for (i = 0; i < ask->n_at && rc == ERR_OK; i++) {
         rc = find_point(a, ask->at[i], &event, e);
         name_point(&p[n++], ask->at[i], event);

@@ -48,6 +48,7 @@ struct account {
     struct replay below;        /* under a limit 2 MiB below it */
     struct account_point *point;    /* owned: peak, ooms, at..., end */
     int n_point, i_peak, i_end, i_since;    /* -1: none */
+    int i_at, n_at;         /* those asked for */
     struct phases phases;
 };
 

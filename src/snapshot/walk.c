@@ -413,6 +413,7 @@ static int go(struct walker *w, walk_seen *seen, void *ctx)
     for (int64_t i = 0; i < w->d->n_event && rc == ERR_OK; i++) {
         rc = do_event(w, i);
         w->out->allocated[i] = w->now.allocated;
+        w->out->reserved[i] = w->now.reserved;
         if (seen != NULL && rc == ERR_OK) seen(ctx, i, &w->now);
     }
     return rc;
@@ -432,7 +433,10 @@ int walk_device(const struct snapshot *s, int64_t device, const char *origin,
 
     result.size = calloc(n, sizeof *result.size);
     result.allocated = calloc(n, sizeof *result.allocated);
-    if (result.size == NULL || result.allocated == NULL) rc = err_nomem(e);
+    result.reserved = calloc(n, sizeof *result.reserved);
+    if (result.size == NULL || result.allocated == NULL
+        || result.reserved == NULL)
+        rc = err_nomem(e);
     if (rc == ERR_OK) rc = start(&w, from);
     if (rc == ERR_OK) rc = go(&w, seen, ctx);
     result.final = w.now;
@@ -452,6 +456,7 @@ void walk_free(struct walk *w)
 {
     free(w->size);
     free(w->allocated);
+    free(w->reserved);
     free(w->oom);
     *w = (struct walk){0};
 }

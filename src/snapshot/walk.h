@@ -35,6 +35,7 @@ struct walk {
     uint64_t *size;         /* [events] of an alloc: the block's bytes; else
                                0; owned */
     uint64_t *allocated;    /* [events] after each; owned */
+    uint64_t *reserved;     /* likewise */
     struct walk_oom *oom;   /* owned */
     int64_t n_oom;
     int64_t assumed;        /* as rewind's */

@@ -14,7 +14,8 @@ MIB = 1 << 20
 out, events = sys.argv[1], int(sys.argv[2])
 depth = int(sys.argv[3]) if len(sys.argv) > 3 else 110
 BASE = 0x7f0000000000
-common = [{"name": "op%d" % i, "filename": "/opt/torch/nn/modules/m%d.py"
+torch = "/usr/lib/python3/dist-packages/torch/nn/m%d.py"
+common = [{"name": "op%d" % i, "filename": torch
            % (i % 40), "line": i} for i in range(2000)]
 layers = 40
 stacks = {}

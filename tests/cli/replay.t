@@ -205,3 +205,20 @@ $ peakproof compare c.pickle none.pickle
 $ mkdir d; peakproof compare --by file d d
 ! peakproof: compare: --by, --patterns and --rows go with two snapshots
 = 2
+
+# Files beside the answer.
+
+$ peakproof replay --timeline t.svg --perfetto p.json --folded - c.pickle | head -2; head -c 5 t.svg; head -c 15 p.json; echo
+> attention (model.py:20) 314572800
+> mlp (model.py:30) 209715200
+> <?xml{"traceEvents":
+$ peakproof replay --at end --folded - c.pickle | head -1
+> adam (model.py:40) 209715200
+$ peakproof replay --timeline t.html c.pickle >text; grep -o '<title>c.pickle, device 0' t.html
+> <title>c.pickle, device 0
+$ peakproof replay --timeline t.html c.pickle b.pickle
+! peakproof: replay: --timeline, --perfetto and --folded go with one snapshot
+= 2
+$ peakproof replay --timeline t.html $TOP/tests/golden/snapshots/no-trace.pickle
+!* peakproof: */no-trace.pickle: device 0: no history was recorded, so there is no timeline
+= 3

@@ -1,0 +1,202 @@
+/*
+** test_snapshot_series.c - a trace over time, in columns that keep every
+** maximum; as a picture, for Perfetto, as folded stacks.
+*/
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "snapshot/series.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+/* A trace of n blocks in one segment: i MiB of group i % 20 are added, and
+** every third is freed at once. */
+struct made {
+    struct snapshot s;
+    struct snapshot_device d;
+    struct snapshot_segment segment;
+    struct snapshot_block block[400];
+    struct snapshot_lane lane;
+    struct snapshot_event event[1300];
+    struct account a;
+};
+
+static struct account_ask ask = {.by = BY_FRAME};
+
+static void add(struct made *m, enum snapshot_action action, uint64_t addr,
+                uint64_t bytes, uint32_t stack)
+{
+    m->event[m->d.n_event++] = (struct snapshot_event){
+        .addr = addr, .bytes = bytes, .action = (uint8_t)action,
+        .stack = stack};
+}
+
+static void make(struct made *m, int n)
+{
+    uint64_t at = 512 * MIB;
+    struct err e;
+
+    memset(m, 0, sizeof *m);
+    m->s = (struct snapshot){.device = &m->d, .n_device = 1,
+                             .lane = &m->lane, .n_lane = 1};
+    m->d.event = m->event;
+    m->segment = (struct snapshot_segment){.addr = at,
+                                           .size = UINT64_C(1) << 38};
+    m->d.segment = &m->segment;
+    m->d.block = m->block;
+    m->d.n_segment = 1;
+    for (int i = 0; i < n; i++) {
+        char name[] = "f<0>;\"", file[] = "m.py";
+        uint64_t bytes = (uint64_t)(2 + i % 7) * MIB;
+        uint32_t frame[2], stack;
+
+        name[2] = (char)('a' + i % 20);
+        assert_true(stacks_frame(&m->s.stacks, (struct stacks_key){name, 6},
+                                 (struct stacks_key){file, 4}, 1, &frame[0]));
+        assert_true(stacks_frame(&m->s.stacks, (struct stacks_key){"top", 3},
+                                 (struct stacks_key){file, 4}, 9, &frame[1]));
+        assert_true(stacks_add(&m->s.stacks, frame, 2, &stack));
+        add(m, SNAPSHOT_ALLOC, at, bytes, stack);
+        if (i % 3 == 2) {
+            add(m, SNAPSHOT_FREE_REQUESTED, at, bytes, 0);
+            add(m, SNAPSHOT_FREE_COMPLETED, at, bytes, 0);
+            continue;
+        }
+        m->block[m->d.n_block++] = (struct snapshot_block){
+            .addr = at, .size = bytes, .requested = bytes, .stack = stack};
+        at += bytes;
+    }
+    m->segment.n_block = m->d.n_block;
+    if (account_device(&m->s, 0, "f", &ask, &m->a, &e) != ERR_OK)
+        print_error("%s\n", e.text);
+}
+
+static void drop(struct made *m)
+{
+    account_free(&m->a);
+    stacks_free(&m->s.stacks);
+}
+
+/* Each column's groups sum to the most that was allocated in its events. */
+static void test_columns(void **state)
+{
+    static struct made m;
+    struct series s;
+    struct err e;
+
+    (void)state;
+    make(&m, 300);
+    for (int64_t columns = 1; columns < 1400; columns += 97) {
+        int64_t n = columns < m.a.walk.events + 1 ? columns
+                                                  : m.a.walk.events + 1;
+
+        assert_int_equal(series_make(&m.a, &ask, columns, &s, &e), ERR_OK);
+        assert_int_equal(s.n, n);
+        assert_int_equal(s.n_group, SERIES_MOST + 1);
+        assert_string_equal(s.key[SERIES_MOST], "(other)");
+        for (int64_t c = 0; c < s.n; c++) {
+            uint64_t sum = 0, most = c == 0 ? m.a.walk.initial.allocated : 0;
+
+            for (int k = 0; k < s.n_group; k++)
+                sum += s.bytes[c * s.n_group + k];
+            for (int64_t i = 0; i < m.a.walk.events; i++)
+                if ((i + 1) * n / (m.a.walk.events + 1) == c
+                    && m.a.walk.allocated[i] > most)
+                    most = m.a.walk.allocated[i];
+            assert_int_equal(s.allocated[c], most);
+            assert_int_equal(sum, most);
+        }
+        series_free(&s);
+    }
+    drop(&m);
+}
+
+static void test_pictures(void **state)
+{
+    static struct made m;
+    struct series s;
+    struct buf b = BUF_INIT;
+    struct err e;
+
+    (void)state;
+    make(&m, 30);
+    assert_int_equal(series_make(&m.a, &ask, 500, &s, &e), ERR_OK);
+    series_svg(&s, &m.a, "a & b", false, &b);
+    assert_non_null(strstr(b.data, "<title>f&lt;"));
+    assert_non_null(strstr(b.data, "a &amp; b"));
+    assert_non_null(strstr(b.data, "peak, event "));
+    assert_null(strstr(b.data, "f<"));
+    assert_null(strstr(b.data, "nan"));
+    buf_free(&b);
+    series_svg(&s, &m.a, "t", true, &b);
+    assert_memory_equal(b.data, "<!DOCTYPE html>", 15);
+    assert_non_null(strstr(b.data, "<svg"));
+    buf_free(&b);
+    series_free(&s);
+    drop(&m);
+}
+
+static void test_perfetto(void **state)
+{
+    static struct made m;
+    struct series s;
+    struct buf b = BUF_INIT;
+    struct err e;
+    json_t *v, *list;
+
+    (void)state;
+    make(&m, 30);
+    assert_int_equal(series_make(&m.a, &ask, 500, &s, &e), ERR_OK);
+    series_perfetto(&s, &m.a, &b);
+    v = json_loadb(b.data, b.len, 0, NULL);
+    list = json_object_get(v, "traceEvents");
+    assert_int_equal(json_array_size(list), 1 + 2 * s.n);
+    assert_string_equal(json_string_value(json_object_get(
+        json_array_get(list, 1), "ph")), "C");
+    json_decref(v);
+    buf_free(&b);
+    series_free(&s);
+    drop(&m);
+}
+
+static void test_folded(void **state)
+{
+    static struct made m;
+    struct buf b = BUF_INIT;
+    struct err e;
+    uint64_t sum = 0;
+    char *line, *rest;
+
+    (void)state;
+    make(&m, 100);
+    assert_int_equal(series_folded(&m.a, m.a.walk.peak_event, &b, &e),
+                     ERR_OK);
+    assert_memory_equal(b.data, "top (m.py:9);f<", 15);
+    for (line = strtok_r(b.data, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        assert_non_null(strrchr(line, ' '));
+        assert_ptr_equal(strchr(line, ';'), strrchr(line, ';'));
+        sum += strtoull(strrchr(line, ' ') + 1, NULL, 10);
+    }
+    assert_int_equal(sum, m.a.walk.peak.allocated);
+    buf_free(&b);
+    drop(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_perfetto),
+        cmocka_unit_test(test_folded),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
