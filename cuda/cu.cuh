@@ -29,11 +29,8 @@ extern "C" {
 #ifdef EMU_H
 #define UNROLL
 #define NO_UNROLL
-#define LAUNCH(kernel, grid, block, shared, stream, ...)                  \
-    emu_stream_push(stream, [=] {                                         \
-        emu_launch(grid, block, shared, [=] { kernel(__VA_ARGS__); });    \
-        return true;                                                      \
-    })
+#define LAUNCH(kernel, grid, block, shared, stream, ...) \
+    emu_launch(stream, grid, block, shared, kernel, ##__VA_ARGS__)
 #define DYNAMIC_SHARED(T, name) \
     T *name = static_cast<T *>(emu_dynamic_shared())
 #else

@@ -46,7 +46,7 @@ static int fill_as(struct cu *c, const struct mat &x, double value,
     T v = static_cast<T>(value);
     int64_t rows = x.rows, cols = x.cols, ld = x.ld;
 
-    LAUNCH(fill_integer, cu_blocks(rows * cols, THREADS), THREADS, 0,
+    LAUNCH(fill_integer<T>, cu_blocks(rows * cols, THREADS), THREADS, 0,
            c->stream, p, rows, cols, ld, v);
     CU_LAUNCHED();
     return ERR_OK;

@@ -47,7 +47,8 @@ same() {
 case=ragged.cp2.ep2
 check 'cpu' run cpu --device cpu
 for gpus in 2 1; do
-    export EMU_GPUS=$gpus
+    # streams that take their time, in the order of this seed
+    export EMU_GPUS=$gpus EMU_SEED=$gpus
     check "$gpus GPUs" run gpus-$gpus --device cuda
     check "$gpus GPUs, losses" losses gpus-$gpus
     check "$gpus GPUs, peaks" same gpus-$gpus peaks

@@ -1,6 +1,7 @@
 /*
 ** pair.h - for test_cuda_*.c: the same kernel call on the cpu device and on
-** the emulated cuda device, in three orders of threads.
+** the emulated cuda device, in three orders of blocks and threads, the last
+** one with streams that take their time.
 **
 ** A call's matrices are registered with a limit: the relative L2 error
 ** against the cpu device, PAIR_SCRATCH for what is not compared. Inputs have
@@ -240,7 +241,8 @@ static inline void pair_end(struct pair *p)
         pair_cpu(p_);                                                        \
         for (o_ = 0; o_ < 3; o_++) {                                         \
             pair_restore(p_, o_);                                            \
-            if (p_->cu->k->name(p_->cu, &a_, &p_->f.e) != ERR_OK)            \
+            if (p_->cu->k->name(p_->cu, &a_, &p_->f.e) != ERR_OK             \
+                || cu_ops.sync(p_->cu, &p_->f.e) != ERR_OK)                  \
                 fail_msg("cuda %s: %s", #name, p_->f.e.text);                \
             if (p_->cu->ops->sync(p_->cu, &p_->f.e) != ERR_OK)               \
                 fail_msg("cuda %s, running: %s", #name, p_->f.e.text);       \

@@ -106,11 +106,53 @@ static void test_grid(void **state)
     assert_non_null(strstr(e.text, "2147483648 blocks of 1"));
 }
 
+static void test_launch_limits(void **state)
+{
+    (void)state;
+    assert_true(planted_launch(65535, 1, 0, false));
+    assert_false(planted_launch(65536, 1, 0, false));
+    assert_true(planted_launch(1, 1024, 0, false));
+    assert_false(planted_launch(1, 1025, 0, false));
+    assert_false(planted_launch(0, 32, 0, false));
+    assert_true(planted_launch(1, 32, 48 * 1024, false));
+    assert_false(planted_launch(1, 32, 48 * 1024 + 1, false));
+    assert_true(planted_launch(1, 32, 227 * 1024, true));
+    assert_false(planted_launch(1, 32, 227 * 1024 + 1, true));
+}
+
+/* Some of the seeds show what was not waited for, none what was. */
+static void test_streams(void **state)
+{
+    int late = 0, early = 0;
+    uint64_t seed;
+
+    (void)state;
+    for (seed = 0; seed < 20; seed++) {
+        emu_set_order(EMU_SHUFFLED, seed);
+        assert_int_equal(planted_late_copy(true), 1);
+        assert_int_equal(planted_two_streams(true), 1);
+        late += planted_late_copy(false) == 2;
+        early += planted_two_streams(false) == 0;
+    }
+    emu_set_order(EMU_FORWARD, 0);
+    assert_true(late > 0 && early > 0);
+    assert_int_equal(emu_open_handles(), 0);
+}
+
+static void test_split_sums(void **state)
+{
+    (void)state;
+    assert_true(planted_long_sum(true) == 1);
+    assert_false(planted_long_sum(false) == 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_barrier), cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_deadlock), cmocka_unit_test(test_grid)
+        cmocka_unit_test(test_deadlock),
+        cmocka_unit_test(test_launch_limits), cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_split_sums), cmocka_unit_test(test_grid)
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,7 @@ static void test_nan(void **state)
     assert_int_equal(CUDA_RC(&p, router, .logits = r.logits,
                              .scores = r.scores, .map = r.map, .idx = r.idx,
                              .weight = r.weight, .norm = true), ERR_OK);
+    assert_int_equal(cu_ops.sync(p.cu, &p.f.e), ERR_OK);
     for (i = 0; i < 2; i++) {
         for (j = seen = 0; j < 5; j++) seen += fix_get(r.map, i, j) == 1;
         assert_int_equal(seen, 4);

@@ -555,5 +555,6 @@ int main(void)
         cmocka_unit_test(every_call_fails_once),
     };
 
+    emu_set_order(EMU_SHUFFLED, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

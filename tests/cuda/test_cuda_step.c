@@ -26,6 +26,7 @@ static int setup(void **state)
     (void)state;
     world_new(&forked, world_hybrid, forks, fork_tokens, 8);
     world_new(&small, world_small, forks, few_tokens, 8);
+    emu_set_order(EMU_SHUFFLED, 1);
     return 0;
 }
 

@@ -18,8 +18,23 @@
     } while (0)
 
 /* Adds work to a stream: it is called until it returns true, after what was
-** added before. At once where the stream is idle. */
+** added before; see streams.cpp. */
 void emu_stream_push(struct CUstream_st *s, std::function<bool()> work);
+/* What the stream holds is not done any more. */
+void emu_stream_drop(struct CUstream_st *s);
+/* Does what the thread's streams hold and can be done. */
+void emu_finish_all(void);
+
+/* Whether a launch is within what a GPU takes, and within what was allowed
+** for its kernel; if not, cudaGetLastError will say so. */
+struct emu_shape { unsigned x, y, z; };
+bool emu_may_launch(const void *kernel, emu_shape grid, emu_shape block,
+                    size_t shared);
+/* cudaFuncSetAttribute: a cudaError_t */
+int emu_allow_shared(const void *kernel, int what, int bytes);
+
+/* Streams, events and cuBLAS handles count as open. */
+void emu_handle_opened(int n);
 
 /* Device memory is given out, or taken back: for who checks accesses. */
 void emu_memory_given(void *p, size_t n);

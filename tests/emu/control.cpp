@@ -2,11 +2,15 @@
 #include "control.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <numeric>
 #include <utility>
 
-static std::atomic<int> order_kind{EMU_FORWARD};
-static std::atomic<uint64_t> order_seed{1};
+static const char *const seed_text = getenv("EMU_SEED");
+static std::atomic<int> order_kind{seed_text == nullptr ? EMU_FORWARD
+                                                        : EMU_SHUFFLED};
+static std::atomic<uint64_t> order_seed{
+    seed_text == nullptr ? 1 : strtoull(seed_text, nullptr, 0) * 2 + 1};
 static std::atomic<long> api_calls{0}, api_fail{0};
 
 void emu_set_order(enum emu_order order, uint64_t seed)
@@ -14,6 +18,8 @@ void emu_set_order(enum emu_order order, uint64_t seed)
     order_kind = order;
     order_seed = seed * 2 + 1;
 }
+
+bool emu_shuffled(void) { return order_kind == EMU_SHUFFLED; }
 
 /* Marsaglia's xorshift; threads that draw at once share the sequence. */
 uint64_t emu_random(void)

@@ -15,7 +15,10 @@ extern "C" {
 enum emu_order { EMU_FORWARD, EMU_REVERSE, EMU_SHUFFLED };
 
 /* For all launches from now on: of a launch's blocks, and of the threads (or
-** warps) of a block; seed matters for EMU_SHUFFLED. Per process. */
+** warps) of a block; EMU_SHUFFLED: also of streams, whose work then waits
+** (streams.cpp). seed matters for EMU_SHUFFLED alone. Per process; before the
+** first call EMU_SHUFFLED with the seed in the environment's EMU_SEED, or
+** EMU_FORWARD. */
 void emu_set_order(enum emu_order order, uint64_t seed);
 
 /* For those that run launches: the order of n things; the i-th of n things
@@ -25,6 +28,7 @@ struct emu_walk { uint64_t n, step, start; };
 struct emu_walk emu_walk_of(uint64_t n);
 uint64_t emu_walk_at(struct emu_walk w, uint64_t i);
 uint64_t emu_random(void);
+bool emu_shuffled(void);
 
 /* The n-th API call from now on (1-based) fails; 0: none. Returns how many
 ** calls were made since the last emu_fail_at. Per process. */

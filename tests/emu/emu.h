@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 
 struct dim3 {
     unsigned x, y, z;
@@ -28,7 +29,7 @@ struct dim3 {
         : x(a), y(b), z(c) {}
 };
 
-#include "control.h"
+#include "api.h"
 
 struct emu_place { dim3 thread, block, block_dim, grid_dim; };
 const emu_place *emu_here(void);
@@ -47,11 +48,25 @@ typedef void (*emu_body)(void *closure);
 void emu_run(dim3 grid, dim3 block, size_t shared, emu_body body,
              void *closure);
 
-template <typename F>
-void emu_launch(dim3 grid, dim3 block, size_t shared, F f)
+/* A kernel on a stream, with its arguments as they are now. */
+template <typename... P, typename... A>
+void emu_launch(struct CUstream_st *stream, dim3 grid, dim3 block,
+                size_t shared, void (*kernel)(P...), A... a)
 {
-    emu_run(grid, block, shared,
-            [](void *c) { (*static_cast<F *>(c))(); }, &f);
+    std::tuple<P...> args(a...);
+
+    if (!emu_may_launch(reinterpret_cast<const void *>(kernel),
+                        {grid.x, grid.y, grid.z},
+                        {block.x, block.y, block.z}, shared))
+        return;
+    emu_stream_push(stream, [=] {
+        auto body = [=] { std::apply(kernel, args); };
+
+        emu_run(grid, block, shared,
+                [](void *c) { (*static_cast<decltype(body) *>(c))(); },
+                const_cast<void *>(static_cast<const void *>(&body)));
+        return true;
+    });
 }
 
 #endif

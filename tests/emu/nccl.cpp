@@ -64,6 +64,7 @@ struct comm_state {
     int rank;
     bool aborted;                   /* under the world's lock */
     long rounds;
+    cudaStream_t stream;            /* that it was used on */
 };
 struct ncclComm { std::shared_ptr<comm_state> s; };
 
@@ -201,7 +202,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size,
     std::lock_guard<std::mutex> hold_world(w->lock);
     w->here++;
     *out = new ncclComm{std::make_shared<comm_state>(
-        comm_state{w, rank, false, 0})};
+        comm_state{w, rank, false, 0, nullptr})};
     open_comms++;
     return ncclInProgress;
 }
@@ -225,6 +226,8 @@ ncclResult_t ncclCommAbort(ncclComm_t c)
         c->s->aborted = true;
         c->s->w->someone_left = true;
     }
+    /* buffers of what comes behind may be gone by now */
+    if (c->s->stream != nullptr) emu_stream_drop(c->s->stream);
     close_handle(c);
     return emu_api_fails() ? ncclInternalError : ncclSuccess;
 }
@@ -274,6 +277,7 @@ ncclResult_t ncclGroupEnd()
     if (fails) return ncclInternalError;
     if (steps->empty()) return ncclSuccess;
     std::shared_ptr<comm_state> s = steps->front().p.comm->s;
+    s->stream = steps->front().p.stream;
     emu_stream_push(steps->front().p.stream, [s, steps] {
         return push_group(s.get(), steps.get());
     });
@@ -298,6 +302,7 @@ ncclResult_t ncclAllGather(const void *send, void *recv, size_t n,
     CALL;
     if (!usable(c)) return ncclInvalidArgument;
     std::shared_ptr<comm_state> s = c->s;
+    s->stream = stream;
     auto g = std::make_shared<gather>(
         gather{send, recv, n, s->rounds++, false, false});
     emu_stream_push(stream, [s, g] { return push_gather(s.get(), g.get()); });

@@ -8,7 +8,8 @@ PTX      := $(BUILD)/ptx$(ARCH)
 PTX_CUDA := $(patsubst cuda/%.cu,$(PTX)/cuda/%.o,$(filter-out \
                 cuda/module.cu cuda/nccl%.cu,$(wildcard cuda/*.cu)))
 PTX_LIB  := $(patsubst tests/%.cpp,$(PTX)/%.o,$(wildcard tests/ptx/*.cpp) \
-                $(patsubst %,tests/emu/%.cpp,control grouped runtime))
+                $(patsubst %,tests/emu/%.cpp,control cublas grouped runtime \
+                    streams))
 PTX_TEST := $(patsubst %,$(PTX)/tests/test_cuda_%,attention delta moe plain)
 PTX_FLAGS = -std=c++17 -g -O3 -march=native -ffp-contract=off -Wall -Wextra \
             -I. -isystem $(CUDA_ROOT)/include -MMD -MP $(if $(WERROR),-Werror)

@@ -26,7 +26,7 @@ struct kernel {
     object *from;
     std::string name;
     std::unique_ptr<ptx_code> code;
-    int shared_limit = 48 * 1024;       /* cudaFuncSetAttribute */
+    const void *host;
     std::mutex lock;
 };
 
@@ -104,6 +104,7 @@ void __cudaRegisterFunction(void **handle, const char *host, char *,
     (void)once;
     k.from = reinterpret_cast<object *>(handle);
     k.name = name;
+    k.host = host;
 }
 
 /* ---- launches ----------------------------------------------------------- */
@@ -148,13 +149,7 @@ static void build(kernel *k)
 cudaError_t cudaFuncSetAttribute(const void *host, cudaFuncAttribute what,
                                  int value)
 {
-    kernel *k = kernel_of(host);
-
-    EMU_CALL(cudaErrorLaunchFailure);
-    if (k == nullptr) return cudaErrorInvalidDeviceFunction;
-    if (what == cudaFuncAttributeMaxDynamicSharedMemorySize)
-        k->shared_limit = value;
-    return cudaSuccess;
+    return static_cast<cudaError_t>(emu_allow_shared(host, what, value));
 }
 
 static void launch(kernel *k, dim3 grid, dim3 block, void **args,
@@ -162,6 +157,10 @@ static void launch(kernel *k, dim3 grid, dim3 block, void **args,
 {
     build(k);
     const ptx_function &f = k->code->f;
+    if (!emu_may_launch(k->host, {grid.x, grid.y, grid.z},
+                        {block.x, block.y, block.z},
+                        f.static_shared + shared))
+        return;
     std::vector<unsigned char> params(f.param_bytes + 16);
 
     for (size_t i = 0; i < f.param.size(); i++)
