@@ -112,6 +112,7 @@ local function cases_of(row, where, published)
              PRINTED_BY[row.series or ""]
   local estimators = {"heuristic", "retained-states", "retained-rank",
                       "kept-rank"}
+  if row.recompute == "full" then estimators = {"heuristic", "kept-rank"} end
   if by == nil then printed = nil end
   if printed and by ~= "heuristic" and by ~= "retained-states" and
      by ~= "retained-rank" then

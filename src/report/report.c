@@ -75,6 +75,9 @@ static void put_published(struct view *v)
     sec_raw(v);
     sec_ranks(v);
     sec_attention(v);
+    sec_measured(v);
+    sec_measured_cells(v);
+    sec_measured_estimates(v);
     sec_fidelity(v);
     sec_allowance(v);
     sec_stack(v);
@@ -95,6 +98,13 @@ static void put_own(struct view *v)
 {
     doc_para(v->d, "The published cases are not in this folder: `make "
              "report` runs them and makes the comparison.");
+    sec_measured(v);
+    if (v->n_measured > 0 && v->n_case == 0) {
+        sec_measured_estimates(v);
+        sec_measured_cells(v);
+        sec_words(v);
+        return;
+    }
     sec_verdict(v);
     sec_cases(v);
     view_picture(v, PICTURE_ERRORS, "Admitted error by case, every estimator");
@@ -108,6 +118,8 @@ static void put_own(struct view *v)
     sec_adapters(v);
     sec_allowance(v);
     sec_one_lse(v);
+    sec_measured_estimates(v);
+    sec_measured_cells(v);
     sec_fallbacks(v);
     sec_inventory(v);
     if (v->set->n_check > 0) sec_checks(v);

@@ -1,6 +1,8 @@
 /* view.c - see view.h. */
 #include "report/view.h"
 
+#include "report/measured.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,13 +26,45 @@ static void add_estimators(struct view *v, const struct record_found *c)
     }
 }
 
+static const struct record_found *find_case(const struct record_set *set,
+                                            const struct record_found *like,
+                                            const char *suffix)
+{
+    size_t n = strlen(like->shape.name);
+    int64_t i;
+
+    for (i = 0; i < set->n_case; i++) {
+        const struct record_case *s = &set->kase[i].shape;
+        if (strncmp(s->name, like->shape.name, n) == 0 &&
+            strcmp(s->name + n, suffix) == 0 &&
+            strcmp(s->device, like->shape.device) == 0 &&
+            strcmp(s->scenario, like->shape.scenario) == 0)
+            return &set->kase[i];
+    }
+    return NULL;
+}
+
+/* A measured case, as a cell of its own or, if it is the one with a loss, as
+** part of one. */
+static void add_measured(struct view *v, const struct record_found *c)
+{
+    bool loss = strcmp(c->shape.kind, "hidden-loss") == 0;
+    struct measured *m = &v->measured[v->n_measured];
+
+    if (loss) return;
+    m->forward = c;
+    m->backward = find_case(v->set, c, ".loss");
+    v->n_measured++;
+}
+
 int view_open(struct view *v, const char *device, struct err *e)
 {
     int64_t i;
 
     v->kase = malloc((size_t)(v->set->n_case + 1) * sizeof *v->kase);
-    if (v->kase == NULL) return err_nomem(e);
-    v->n_case = 0;
+    v->measured = malloc((size_t)(v->set->n_case + 1) * sizeof *v->measured);
+    if (v->kase == NULL || v->measured == NULL) return err_nomem(e);
+    v->n_case = v->n_measured = 0;
     v->estimator[0] = BEFORE;
     v->estimator[1] = AFTER;
     v->n_estimator = 2;
@@ -38,6 +72,10 @@ int view_open(struct view *v, const char *device, struct err *e)
     for (i = 0; i < v->set->n_case; i++) {
         const struct record_found *c = &v->set->kase[i];
         if (strcmp(c->shape.device, device) != 0) continue;
+        if (c->shape.series[0] != '\0') {
+            add_measured(v, c);
+            continue;
+        }
         v->kase[v->n_case++] = c;
         v->published_here |= view_is_published(c);
         add_estimators(v, c);
@@ -48,7 +86,9 @@ int view_open(struct view *v, const char *device, struct err *e)
 void view_close(struct view *v)
 {
     free(v->kase);
+    free(v->measured);
     v->kase = NULL;
+    v->measured = NULL;
 }
 
 const char *view_picture_name(enum picture p)

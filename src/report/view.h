@@ -20,7 +20,7 @@ enum { MAX_ESTIMATORS = 16, MAX_SUBJECTS = 24 };
 /* X(constant, name): the pictures, NAME.svg of NAME.gp and NAME.dat. */
 #define PICTURES(X) \
     X(ERRORS, "errors") X(TOKENS, "tokens") X(COMPOSITION, "composition") \
-    X(LOSSES, "losses")
+    X(LOSSES, "losses") X(MEASURED, "measured")
 
 enum picture {
 #define PICTURE(constant, name) PICTURE_##constant,
@@ -33,6 +33,7 @@ enum picture_state {
     PICTURE_SCRIPT,         /* not drawn: there is no gnuplot, or it failed */
     PICTURE_DRAWN
 };
+struct measured;
 
 /* What every section works on: the document, the cases of one device, the
 ** published figures. */
@@ -42,6 +43,9 @@ struct view {
     const struct figures *published;
     const struct record_found **kase;   /* [n_case], owned by view_open */
     int64_t n_case;
+    /* those that were measured on real devices (measured.h): not in kase */
+    struct measured *measured;          /* [n_measured], owned likewise */
+    int64_t n_measured;
     /* BEFORE, AFTER, then every other estimator in the order in which the
     ** cases name them (the reader's own); names are the records'. */
     const char *estimator[MAX_ESTIMATORS];

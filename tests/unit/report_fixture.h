@@ -135,6 +135,75 @@ static inline int fixture_odd(struct record *r, struct err *e)
     return fixture_add(r, &f, e);
 }
 
+/* One measured case: so many percent of ours. */
+static inline void fixture_cell(struct fixture *f, const char *name,
+                                int64_t unit, int64_t percent)
+{
+    bool loss = strstr(name, ".loss") != NULL;
+    int64_t measured;
+
+    fixture_case(f, "measured", name, unit);
+    f->kase.model = "Qwen3.6-27B";
+    f->kase.cp = 1;
+    f->kase.ep = 1;
+    f->kase.lora_rank = 1;
+    f->kase.top_k = 0;
+    f->kase.routed_rows = -1;
+    f->kase.tokens = 4096;
+    f->kase.recompute = "selective";
+    f->kase.modules = "core_attn";
+    f->kase.kind = loss ? "hidden-loss" : "hidden";
+    f->kase.series = "S";
+    measured = (int64_t)f->rank[1][0].peak.allocated / 100 * percent;
+    f->kase.measured_peak = measured;
+    f->kase.measured_first = loss ? -1 : measured + 67109888;
+    f->kase.measured_retained = measured - 1000000;
+    f->kase.n_tensor = 0;
+    f->wave[0].n_rank = f->wave[1].n_rank = 1;
+    f->wave[0].n_variant = f->wave[1].n_variant = 0;
+    strcpy(f->estimate[0].name, "retained-states");
+    strcpy(f->estimate[1].name, "kept-rank");
+    f->estimate[1].n_rank = 0;
+}
+
+/* A cell as the estimates say, one that is short of rows and did not run with
+** its loss, a first shape, a MoE. */
+static inline int fixture_measured(struct record *r, struct err *e)
+{
+    static const struct {
+        const char *name, *note;
+        int64_t percent, tokens, top_k;
+    } k[] = {
+        {"M1", NULL, 100, 4096, 0}, {"M1.loss", NULL, 99, 4096, 0},
+        {"M2", NULL, 104, 300, 0}, {"M2.loss", NULL, 97, 300, 0},
+        {"M3", NULL, 98, 8192, 0},
+        {"M3.loss", "first shape: cold bytes", 120, 8192, 0},
+        {"M4", "random routing", 70, 4096, 8},
+    };
+    struct fixture f;
+    size_t i;
+    int rc = ERR_OK;
+
+    for (i = 0; rc == ERR_OK && i < sizeof k / sizeof *k; i++) {
+        fixture_cell(&f, k[i].name, 360000000, k[i].percent);
+        f.kase.measured_note = k[i].note;
+        f.kase.tokens = k[i].tokens;
+        f.kase.top_k = k[i].top_k;
+        if (i == 0) {
+            f.kase.printed_estimate = f.estimate[0].admitted;
+            f.kase.printed_by = "retained-states";
+        }
+        if (i == 3) {
+            f.kase.n_wave = 1;
+            f.wave[0].n_rank = 0;
+            f.wave[0].status = f.kase.status = STATUS_OOM;
+            f.wave[0].note = f.kase.note = "rank 0: 80 GB";
+        }
+        rc = fixture_add(r, &f, e);
+    }
+    return rc;
+}
+
 static inline int fixture_checks(struct record *r, struct err *e)
 {
     static const struct record_check k[] = {
@@ -156,6 +225,7 @@ static inline int fixture_report(const char *dir, struct err *e)
     if (rc == ERR_OK) rc = fixture_published(r, e);
     if (rc == ERR_OK) rc = fixture_stack(r, e);
     if (rc == ERR_OK) rc = fixture_odd(r, e);
+    if (rc == ERR_OK) rc = fixture_measured(r, e);
     if (rc == ERR_OK) rc = fixture_checks(r, e);
     if (rc != ERR_OK) {
         struct err ignored;

@@ -55,7 +55,8 @@ static void write_report(const char *dir, enum report_format format,
 static void test_full(void **state)
 {
     static const char *const plots[] = {"errors.dat", "errors.gp",
-        "tokens.dat", "tokens.gp", "composition.dat", "composition.gp"};
+        "tokens.dat", "tokens.gp", "composition.dat", "composition.gp",
+        "measured.dat", "measured.gp"};
     char *dir = fixture_dir(), golden[200];
     struct buf written = BUF_INIT;
     struct err e;

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "report/measured.h"
 #include "report/sections/sections.h"
 
 enum { FULL = 60, MAX_WORST = 10 };
@@ -164,13 +165,19 @@ void sec_cases(struct view *v)
 
 void sec_words(struct view *v)
 {
+    struct buf b = BUF_INIT;
+
+    measured_sentence(v, &b);
     doc_heading(v->d, 2, "words", "What each number is");
     doc_item(v->d, "Peak: the highest allocated bytes in a wave minus those "
              "allocated when it began, in block sizes, as "
              "`torch.cuda.max_memory_allocated` counts; of the most-loaded "
              "rank unless a rank is named. On the dry device it is "
              "simulated: the step allocates every tensor through a model of "
-             "PyTorch's caching allocator and computes nothing.");
+             "PyTorch's caching allocator and computes nothing.%s%s",
+             b.len > 0 ? " " : "", buf_text(&b));
+    if (b.failed) v->d->failed = true;
+    buf_free(&b);
     doc_item(v->d, "Before: `busiest-rank`, every rank priced on the busiest "
              "rank's rows at one mixer width. After: `per-rank`, each rank "
              "on its own rows in each layer kind's layout.");

@@ -20,6 +20,11 @@ void sec_ranks(struct view *v);
 /* The same of a reader's own cases. */
 void sec_terms(struct view *v);
 void sec_attention(struct view *v);
+/* sec_measured.c: simulated against measured peaks: by series; every cell.
+** sec_estimates.c: the estimates of the same cells. */
+void sec_measured(struct view *v);
+void sec_measured_cells(struct view *v);
+void sec_measured_estimates(struct view *v);
 /* sec_fidelity.c: distance from the implied peaks, by routing, by category;
 ** what the EP allowance costs. */
 void sec_fidelity(struct view *v);

@@ -1,0 +1,214 @@
+/*
+** sec_measured.c - simulated peaks against measured ones: by series, cell by
+** cell, and what no cell covers.
+*/
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/measured.h"
+#include "report/sections/sections.h"
+
+/* ---- by series ----------------------------------------------------------- */
+
+struct tally {
+    int64_t within, shown, missing;     /* of the rest: not counted, not run */
+    double worst;                       /* signed */
+    struct spread spread;               /* of sizes of counted errors */
+};
+
+/* Cells of a series; NULL: all large distinct ones. */
+static bool belongs(const struct view *v, int64_t i, const char *series)
+{
+    if (series == NULL)
+        return measured_is_large(&v->measured[i]) &&
+               measured_is_distinct(v, i);
+    return strcmp(v->measured[i].forward->shape.series, series) == 0;
+}
+
+static struct tally tally_of(const struct view *v, const char *series,
+                             enum measured_what what, double *x)
+{
+    struct tally t = {0, 0, 0, NAN, {0, NAN, NAN, NAN}};
+    int64_t i, n = 0, measured, ours;
+
+    for (i = 0; i < v->n_measured; i++) {
+        const struct measured *m = &v->measured[i];
+        double error = measured_error(m, what);
+        if (!belongs(v, i, series)) continue;
+        if (what == MEASURED_BACKWARD && m->backward == NULL) continue;
+        if (what == MEASURED_RETAINED && !measured_pair(m, what, &measured,
+                                                        &ours) &&
+            m->forward->shape.measured_retained < 0) continue;
+        if (!measured_counts(m, what)) { t.shown++; continue; }
+        if (isnan(error)) { t.missing++; continue; }
+        if (!(fabs(error) <= fabs(t.worst))) t.worst = error;
+        t.within += fabs(error) <= 1.0;
+        x[n++] = fabs(error);
+    }
+    t.spread = spread_of(x, n);
+    return t;
+}
+
+static void put_tally(struct view *v, struct table *t, const char *series,
+                      enum measured_what what, double *x)
+{
+    struct tally k = tally_of(v, series, what, x);
+
+    if (k.spread.n + k.shown + k.missing == 0) return;
+    doc_row(v->d, t);
+    if (series == NULL) cell_text(v->d, t, "all large, distinct");
+    else cell_code(v->d, t, series);
+    cell_text(v->d, t, measured_words[what]);
+    cell_count(v->d, t, k.spread.n);
+    cell_number(v->d, t, k.spread.median, 3);
+    cell_percent(v->d, t, k.worst, false);
+    cell_count(v->d, t, k.within);
+    cell_count(v->d, t, k.shown);
+    cell_count(v->d, t, k.missing);
+}
+
+static bool is_first_of_series(const struct view *v, int64_t i)
+{
+    const char *series = v->measured[i].forward->shape.series;
+    int64_t k;
+
+    for (k = 0; k < i; k++)
+        if (strcmp(v->measured[k].forward->shape.series, series) == 0)
+            return false;
+    return true;
+}
+
+static void put_series(struct view *v)
+{
+    double *x = malloc((size_t)(v->n_measured + 1) * sizeof *x);
+    struct table *t = doc_table(v->d, "measured", "series|compared|>cells"
+                                "|>median error, %|>worst|>within 1 %"
+                                "|>shown only|>not run");
+    int64_t i;
+    int what;
+
+    if (x == NULL) v->d->failed = true;
+    for (what = 0; x != NULL && what < MEASURED_WHATS; what++)
+        put_tally(v, t, NULL, (enum measured_what)what, x);
+    for (i = 0; x != NULL && i < v->n_measured; i++)
+        for (what = 0; is_first_of_series(v, i) && what < MEASURED_WHATS;
+             what++)
+            put_tally(v, t, v->measured[i].forward->shape.series,
+                      (enum measured_what)what, x);
+    free(x);
+}
+
+/* ---- what no cell covers ------------------------------------------------- */
+
+static void put_uncovered(struct view *v)
+{
+    bool rank = false, experts = false, head = false;
+    struct buf b = BUF_INIT;
+    int64_t i;
+
+    for (i = 0; i < v->n_measured; i++) {
+        const struct record_case *s = &v->measured[i].forward->shape;
+        rank |= s->lora_rank > 1;
+        experts |= s->ep > 1 && s->cp > 1;
+        head |= strcmp(s->kind, "train") == 0;
+    }
+    if (!rank) buf_puts(&b, "adapters of a rank above 1, ");
+    if (!experts) buf_puts(&b, "experts over ranks together with context "
+                               "parallelism, ");
+    if (!head) buf_puts(&b, "labels, the head and its loss, ");
+    doc_para(v->d, "No cell covers %sreserved memory: there a simulated "
+             "figure stands alone.", buf_text(&b));
+    if (b.failed) v->d->failed = true;
+    buf_free(&b);
+}
+
+void sec_measured(struct view *v)
+{
+    struct buf b = BUF_INIT;
+
+    if (v->n_measured == 0) return;
+    doc_heading(v->d, 2, "measured", "Simulated against measured peaks");
+    measured_sentence(v, &b);
+    doc_para(v->d, "%s A measured peak is a rank's "
+             "`max_memory_allocated` less what was allocated before, the "
+             "largest of ranks, warm: what only a first forward holds is "
+             "taken off where it is known. Ours is the last wave's. The error "
+             "is (simulated - measured) / measured; the median is of its "
+             "size. Large: dense, cp 1, 400 rows and more, 2,048 where whole "
+             "layers run again. Shown only: a cell with a note below.",
+             buf_text(&b));
+    if (b.failed) v->d->failed = true;
+    buf_free(&b);
+    put_series(v);
+    view_picture(v, PICTURE_MEASURED, "Error of simulated peaks by rows");
+    put_uncovered(v);
+    view_command(v, "measured");
+}
+
+/* ---- cell by cell -------------------------------------------------------- */
+
+static int64_t first_less_repeat(const struct measured *m, bool ours)
+{
+    const struct record_found *c = m->forward;
+    const struct record_peak *first = record_peak_max(c, 0);
+    const struct record_peak *last = record_peak_max(c, c->waves - 1);
+
+    if (!ours) return c->shape.measured_first < 0 ? -1
+                      : c->shape.measured_first - c->shape.measured_peak;
+    if (c->waves < 2 || first == NULL || last == NULL) return -1;
+    return first->allocated - last->allocated;
+}
+
+static void put_cell(struct view *v, struct table *t,
+                     const struct measured *m)
+{
+    const struct record_case *s = &m->forward->shape;
+    const char *note = s->measured_note;
+    int64_t measured, ours;
+    int what, side;
+
+    if (note[0] == '\0' && m->backward != NULL)
+        note = m->backward->shape.measured_note;
+    if (m->backward != NULL && m->backward->shape.status != STATUS_OK)
+        note = m->backward->shape.note;
+    if (s->status != STATUS_OK) note = s->note;
+    doc_row(v->d, t);
+    cell_code(v->d, t, s->name);
+    cell_text(v->d, t, s->model);
+    cell_printf(v->d, t, "%d, %d", (int)s->tp, (int)s->cp);
+    cell_printf(v->d, t, "%s%s%s%s", s->recompute,
+                s->modules[0] != '\0' ? " " : "", s->modules,
+                s->compiled ? "" : ", eager");
+    cell_count(v->d, t, s->tokens);
+    cell_count(v->d, t, s->sequences);
+    if (measured_pair(m, MEASURED_FORWARD, &measured, &ours)) {
+        cell_bytes(v->d, t, measured);
+        cell_bytes(v->d, t, ours);
+    } else {
+        cell_bytes(v->d, t, s->measured_peak);
+        cell_none(v->d, t);
+    }
+    for (what = 0; what < MEASURED_WHATS; what++)
+        cell_number(v->d, t, measured_error(m, (enum measured_what)what), 3);
+    for (side = 0; side < 2; side++) {
+        int64_t n = first_less_repeat(m, side == 1);
+        if (n < 0) cell_none(v->d, t);
+        else cell_bytes(v->d, t, n);
+    }
+    cell_text(v->d, t, note[0] != '\0' ? note : NULL);
+}
+
+void sec_measured_cells(struct view *v)
+{
+    struct table *t;
+    int64_t i;
+
+    if (v->n_measured == 0) return;
+    doc_heading(v->d, 3, "measured-cells", "Every measured cell");
+    t = doc_table(v->d, "measured-cells", "cell|model|tp, cp|recompute"
+                  "|>rows|>sequences|>measured, B|>simulated, B"
+                  "|>forward, %|>retained, %|>forward + backward, %"
+                  "|>first less repeat, measured|>ours|note");
+    for (i = 0; i < v->n_measured; i++) put_cell(v, t, &v->measured[i]);
+}
