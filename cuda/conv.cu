@@ -103,6 +103,177 @@ static __global__ void halo_bwd(cu_view dhalo, cu_view dy, cu_view x,
     }
 }
 
+/* ---- columns walked down ------------------------------------------------ */
+
+/* With TAPS taps and rows that lie well for it, a thread takes QUAD columns of
+** up to RUN rows of a piece and keeps what it has read: each row is read once,
+** not once a tap (backward: twice a tap), with the same sums in the same
+** order. */
+constexpr int TAPS = 4, QUAD = 4, RUN = 32;
+
+template <typename T> struct alignas(QUAD * sizeof(T)) quad { T v[QUAD]; };
+
+static __device__ __forceinline__ float wide(float x) { return x; }
+static __device__ __forceinline__ float wide(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
+static __device__ __forceinline__ void narrow(float *p, float x) { *p = x; }
+static __device__ __forceinline__ void narrow(__nv_bfloat16 *p, float x)
+{
+    *p = __float2bfloat16(x);
+}
+
+template <typename T>
+static __device__ __forceinline__ void get_quad(const cu_view &m, int64_t r,
+                                                int64_t c, float out[QUAD])
+{
+    quad<T> q = *reinterpret_cast<const quad<T> *>(
+        static_cast<const T *>(m.p) + r * m.ld + c);
+
+    UNROLL for (int k = 0; k < QUAD; k++) out[k] = wide(q.v[k]);
+}
+
+template <typename T>
+static __device__ __forceinline__ void put_quad(const cu_view &m, int64_t r,
+                                                int64_t c,
+                                                const float x[QUAD])
+{
+    quad<T> q;
+
+    UNROLL for (int k = 0; k < QUAD; k++) narrow(&q.v[k], x[k]);
+    *reinterpret_cast<quad<T> *>(static_cast<T *>(m.p) + r * m.ld + c) = q;
+}
+
+/* The taps and the last rows of a thread's columns: x[TAPS - 1] is row i. */
+struct window { float w[TAPS][QUAD], x[TAPS][QUAD]; };
+
+static __device__ void start(window &t, const cu_view &x, const cu_view &w,
+                             const cu_view &halo, const dev_piece &p,
+                             int64_t first, int64_t c)
+{
+    UNROLL for (int j = 0; j < TAPS; j++)
+        UNROLL for (int k = 0; k < QUAD; k++) {
+            t.w[j][k] = cu_get(w, c + k, j);
+            t.x[j][k] = j == 0 ? 0.0f : input_at(x, halo, p, first - TAPS + j,
+                                                 c + k, TAPS - 1);
+        }
+}
+
+/* Row i comes in; the sums before silu. */
+template <typename T>
+static __device__ __forceinline__ void step(window &t, const cu_view &x,
+                                            const dev_piece &p, int64_t i,
+                                            int64_t c, float v[QUAD])
+{
+    UNROLL for (int j = 1; j < TAPS; j++)
+        UNROLL for (int k = 0; k < QUAD; k++) t.x[j - 1][k] = t.x[j][k];
+    get_quad<T>(x, p.row + i, c, t.x[TAPS - 1]);
+    UNROLL for (int k = 0; k < QUAD; k++) {
+        v[k] = 0;
+        UNROLL for (int j = 0; j < TAPS; j++) v[k] += t.w[j][k] * t.x[j][k];
+    }
+}
+
+/* Item i of a piece's walks: rows from *first to before *end, columns from
+** *c. Neighbours in a warp have neighbouring columns. */
+static __device__ __forceinline__ void walk(int64_t i, int cols,
+                                            const dev_piece &p,
+                                            int64_t *first, int64_t *end,
+                                            int64_t *c)
+{
+    int64_t run;
+
+    cu_cell(i, cols / QUAD, &run, c);
+    *c *= QUAD;
+    *first = run * RUN;
+    *end = *first + RUN < p.len ? *first + RUN : p.len;
+}
+
+#define EACH_WALK(i, p, cols)                                             \
+    for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x;         \
+         i < ((p).len + RUN - 1) / RUN * ((cols) / QUAD);                 \
+         i += int64_t{gridDim.x} * THREADS)
+
+template <typename T>
+static __global__ void conv_walk(cu_view y, cu_view x, cu_view w,
+                                 cu_view halo, const dev_piece *piece)
+{
+    dev_piece p = piece[blockIdx.y];
+
+    EACH_WALK(i, p, y.cols) {
+        int64_t first, end, c;
+        float v[QUAD];
+        window t;
+
+        walk(i, y.cols, p, &first, &end, &c);
+        start(t, x, w, halo, p, first, c);
+        for (int64_t r = first; r < end; r++) {
+            step<T>(t, x, p, r, c, v);
+            UNROLL for (int k = 0; k < QUAD; k++) v[k] *= cu_sigmoid(v[k]);
+            put_quad<T>(y, p.row + r, c, v);
+        }
+    }
+}
+
+/* s[0] is the slope of row r, s[j] that of row r - j. */
+template <typename T>
+static __device__ __forceinline__ void next_slope(window &t, const cu_view &dy,
+                                                  const cu_view &x,
+                                                  const dev_piece &p,
+                                                  int64_t r, int64_t c,
+                                                  float s[TAPS][QUAD])
+{
+    float v[QUAD], d[QUAD];
+
+    UNROLL for (int j = TAPS - 1; j > 0; j--)
+        UNROLL for (int k = 0; k < QUAD; k++) s[j][k] = s[j - 1][k];
+    if (r < p.len) {
+        step<T>(t, x, p, r, c, v);
+        get_quad<T>(dy, p.row + r, c, d);
+    }
+    UNROLL for (int k = 0; k < QUAD; k++) {
+        float g = r < p.len ? cu_sigmoid(v[k]) : 0.0f;
+
+        s[0][k] = r < p.len ? d[k] * g * (1.0f + v[k] * (1.0f - g)) : 0.0f;
+    }
+}
+
+template <typename T>
+static __global__ void conv_walk_bwd(cu_view dx, cu_view dy, cu_view x,
+                                     cu_view w, cu_view halo,
+                                     const dev_piece *piece)
+{
+    dev_piece p = piece[blockIdx.y];
+
+    EACH_WALK(i, p, dx.cols) {
+        int64_t first, end, c;
+        float s[TAPS][QUAD] = {}, out[QUAD];
+        window t;
+
+        walk(i, dx.cols, p, &first, &end, &c);
+        start(t, x, w, halo, p, first, c);
+        for (int64_t r = first; r < end + TAPS - 1; r++) {
+            next_slope<T>(t, dy, x, p, r, c, s);
+            if (r - (TAPS - 1) < first) continue;
+            UNROLL for (int k = 0; k < QUAD; k++) {
+                out[k] = 0;
+                UNROLL for (int j = 0; j < TAPS; j++)
+                    out[k] += t.w[j][k] * s[j][k];
+            }
+            put_quad<T>(dx, p.row + r - (TAPS - 1), c, out);
+        }
+    }
+}
+
+static bool lies_well(const cu_view &m, const cu_view &like)
+{
+    uintptr_t bytes = QUAD * (like.t == DT_BF16 ? 2 : 4);
+
+    return m.t == like.t && m.cols % QUAD == 0 && m.ld % QUAD == 0 &&
+           reinterpret_cast<uintptr_t>(m.p) % bytes == 0;
+}
+
 /* ---- launches ----------------------------------------------------------- */
 
 static int halo_view(const struct mat *m, int64_t cols, const char *name,
@@ -132,12 +303,18 @@ static int upload(struct cu *c, const struct dev_piece *piece, int64_t n,
 /* One grid row a piece, at most 65,535 of them in a launch. */
 constexpr int64_t GRID_Y = 65535;
 
-static dim3 piece_grid(int64_t longest, int64_t cols, int64_t n)
+static dim3 piece_grid(int64_t items, int64_t n)
 {
-    unsigned x = cu_blocks(longest * cols, THREADS);
+    unsigned x = cu_blocks(items, THREADS);
 
     return dim3(x > 4096 ? 4096 : x,
                 static_cast<unsigned>(n < GRID_Y ? n : GRID_Y));
+}
+
+/* Threads for the longest piece. */
+static int64_t items_of(int64_t longest, int64_t cols, bool walks)
+{
+    return walks ? (longest + RUN - 1) / RUN * (cols / QUAD) : longest * cols;
 }
 
 int cu_conv(struct dev *d, const struct k_conv *a, struct err *e)
@@ -156,10 +333,14 @@ int cu_conv(struct dev *d, const struct k_conv *a, struct err *e)
     if (rc != ERR_OK || a->n_piece == 0) return rc;
     rc = upload(c, a->piece, a->n_piece, &piece, &longest, e);
     if (rc != ERR_OK) return rc;
+    bool walks = w.cols == TAPS && lies_well(x, y) && lies_well(y, y);
+    auto *kernel = !walks ? conv : y.t == DT_BF16 ? conv_walk<__nv_bfloat16>
+                                                  : conv_walk<float>;
+    int64_t items = items_of(longest, y.cols, walks);
     for (int64_t i = 0; i < a->n_piece; i += GRID_Y) {
         const dev_piece *part = piece + i;
 
-        LAUNCH(conv, piece_grid(longest, y.cols, a->n_piece - i), THREADS, 0,
+        LAUNCH(kernel, piece_grid(items, a->n_piece - i), THREADS, 0,
                c->stream, y, x, w, halo, part);
         CU_LAUNCHED();
     }
@@ -182,11 +363,17 @@ int cu_conv_bwd(struct dev *d, const struct k_conv_bwd *a, struct err *e)
     if (rc != ERR_OK || n == 0) return rc;
     rc = upload(c, a->piece, n, &piece, &longest, e);
     if (rc != ERR_OK) return rc;
+    bool walks = w.cols == TAPS && lies_well(x, dx) && lies_well(dy, dx) &&
+                 lies_well(dx, dx);
+    auto *kernel = !walks ? conv_bwd
+                   : dx.t == DT_BF16 ? conv_walk_bwd<__nv_bfloat16>
+                                     : conv_walk_bwd<float>;
+    int64_t items = items_of(longest, dx.cols, walks);
     for (int64_t i = 0; i < n; i += GRID_Y) {
         const dev_piece *part = piece + i;
 
-        LAUNCH(conv_bwd, piece_grid(longest, dx.cols, n - i), THREADS, 0,
-               c->stream, dx, dy, x, w, halo, part);
+        LAUNCH(kernel, piece_grid(items, n - i), THREADS, 0, c->stream, dx,
+               dy, x, w, halo, part);
         CU_LAUNCHED();
     }
     if (dhalo.p == nullptr || w.cols < 2) return ERR_OK;

@@ -144,6 +144,12 @@ static void test_conv(void **state)
         pair_open(&p, t == 0 ? DT_F32 : DT_BF16);
         convolve(&p, 275, 9, 4, forks, 4, 4);
         convolve(&p, 195, 130, 4, edges, 4, 4);
+        /* columns that a thread walks down, and such that lie too badly */
+        convolve(&p, 195, 132, 4, edges, 4, 4);
+        p.pad = 8;
+        convolve(&p, 275, 12, 4, forks, 4, 4);
+        p.pad = 6;
+        convolve(&p, 275, 10, 4, forks, 4, 4);
         p.pad = 3;
         convolve(&p, 9, 5, 2, none, 2, 0);
         convolve(&p, 9, 5, 1, none, 2, 0);
