@@ -80,17 +80,58 @@ static __global__ void convert(cu_view dst, cu_view src)
     }
 }
 
+/* Rows of cells T wide; strides in cells. */
+template <typename T>
+static __global__ void copy_cells(T *dst, int64_t dst_ld, const T *src,
+                                  int64_t src_ld, int64_t rows, int cells)
+{
+    EACH(i, rows * cells) {
+        CU_CELL(r, c, i, cells);
+        dst[r * dst_ld + c] = src[r * src_ld + c];
+    }
+}
+
+template <typename T>
+static int copy_as(struct cu *c, const struct k_copy *a, int64_t row_bytes,
+                   int64_t w, struct err *e)
+{
+    const int64_t cell = sizeof(T);
+    T *dst = static_cast<T *>(a->dst.p);
+    const T *src = static_cast<const T *>(a->src.p);
+    int64_t dst_ld = a->dst.ld * w / cell, src_ld = a->src.ld * w / cell;
+    int64_t rows = a->dst.rows;
+    int cells = static_cast<int>(row_bytes / cell);
+
+    LAUNCH(copy_cells<T>, cu_blocks(rows * cells, THREADS), THREADS, 0,
+           c->stream, dst, dst_ld, src, src_ld, rows, cells);
+    CU_LAUNCHED();
+    return ERR_OK;
+}
+
+/* Equal types: one block of memory, or rows by the widest cells that begin
+** and end where they do. */
 static int copy_bits(struct cu *c, const struct k_copy *a, struct err *e)
 {
-    size_t w = static_cast<size_t>(dtype_bytes(a->dst.t));
+    int64_t w = dtype_bytes(a->dst.t), row = a->dst.cols * w;
+    int64_t rows = a->dst.rows;
+    uint64_t all = reinterpret_cast<uintptr_t>(a->dst.p) |
+                   reinterpret_cast<uintptr_t>(a->src.p) |
+                   static_cast<uint64_t>(row | a->dst.ld * w | a->src.ld * w);
 
-    CU_TRY(cudaMemcpy2DAsync(
-        a->dst.p, static_cast<size_t>(a->dst.ld) * w, a->src.p,
-        static_cast<size_t>(a->src.ld) * w,
-        static_cast<size_t>(a->dst.cols) * w,
-        static_cast<size_t>(a->dst.rows), cudaMemcpyDeviceToDevice,
-        c->stream));
-    return ERR_OK;
+    if (rows == 1 || (a->dst.ld == a->dst.cols && a->src.ld == a->src.cols)) {
+        CU_TRY(cudaMemcpyAsync(a->dst.p, a->src.p,
+                               static_cast<size_t>(rows * row),
+                               cudaMemcpyDeviceToDevice, c->stream));
+        return ERR_OK;
+    }
+    if (row > INT32_MAX)
+        return err_set(e, ERR_RUN, "cuda: copy of rows of %lld bytes",
+                       (long long)row);
+    if (all % 16 == 0) return copy_as<uint4>(c, a, row, w, e);
+    if (all % 8 == 0) return copy_as<uint2>(c, a, row, w, e);
+    if (all % 4 == 0) return copy_as<uint32_t>(c, a, row, w, e);
+    if (all % 2 == 0) return copy_as<uint16_t>(c, a, row, w, e);
+    return copy_as<uint8_t>(c, a, row, w, e);
 }
 
 int cu_copy(struct dev *d, const struct k_copy *a, struct err *e)

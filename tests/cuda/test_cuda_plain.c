@@ -60,15 +60,18 @@ static void test_types(void **state)
 {
     static const enum dtype types[] = {DT_BF16, DT_F32, DT_F64, DT_I32,
                                        DT_I64, DT_U8};
+    static const int64_t pads[] = {5, 0, 4, 16};
     struct pair p;
     int i;
 
     (void)state;
     pair_open(&p, DT_F32);
-    p.pad = 5;
-    for (i = 0; i < 6; i++) {
-        struct mat m = pair_new(&p, "m", 3, 300, types[i], 0);
-        struct mat n = pair_new(&p, "n", 3, 300, types[i], 0);
+    for (i = 0; i < 4 * 6; i++) {
+        struct mat m, n;
+
+        p.pad = pads[i / 6];
+        m = pair_new(&p, "m", 3, 304, types[i % 6], 0);
+        n = pair_new(&p, "n", 3, 304, types[i % 6], 0);
         BOTH(&p, fill, .x = m, .value = 2.75);
         BOTH(&p, copy, .dst = n, .src = m);
         pair_reset(&p);
