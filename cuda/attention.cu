@@ -283,6 +283,7 @@ static __device__ __forceinline__ void forward_slice(
         tile_load<D>(x.v, BK, a.v, a.s.d, [&](int r) -> int64_t {
             return r < n ? (row + r) * a.v.ld + col : -1;
         });
+        tile_wait();
         __syncthreads();
         forward_step<T, D>(a, x, seen, w);
     }
@@ -360,6 +361,7 @@ attention_forward(forward_args a)
             ? (first + r / rep) * a.q.ld + int64_t{kv * rep + r % rep} * a.s.d
             : -1;
     });
+    tile_wait();
     for (int i = a.at.start[tile]; i < a.at.start[tile + 1]; i++)
         forward_slice<T, D>(a, a.at.slice[a.at.list[i]], first, kv, x, w);
     forward_end<T, D>(a, x, kv, w);

@@ -84,8 +84,9 @@ static __global__ void attention_delta(back_args a)
 
 /* ---- tiles --------------------------------------------------------------- */
 
-/* Stacked query rows of tokens [first, end). A row without keys (lse -inf)
-** may hold anything, so it is cleared: 0 times NaN is NaN. */
+/* Stacked query rows of tokens [first, end), with a barrier between what says
+** which are empty and the rest. A row without keys (lse -inf) may hold
+** anything, so it is cleared: 0 times NaN is NaN. */
 template <typename T, int D>
 static __device__ __forceinline__ void load_queries(const back_args &a,
                                                     const back_tile<T> &x,
@@ -94,27 +95,23 @@ static __device__ __forceinline__ void load_queries(const back_args &a,
 {
     constexpr int ROWS = back_size<T, D>::ROWS;
     int rep = a.s.rep;
-    auto empty = [&](int r) {
-        int64_t t = first + r / rep;
-        return t >= end ||
-               cu_get(a.lse, t, kv * rep + r % rep) == -INFINITY;
-    };
     auto at = [&](int r, int64_t ld) -> int64_t {
-        return empty(r) ? -1 : (first + r / rep) * ld +
-                               int64_t{kv * rep + r % rep} * a.s.d;
+        return x.lse[r] == -INFINITY ? -1
+            : (first + r / rep) * ld + int64_t{kv * rep + r % rep} * a.s.d;
     };
 
+    for (int r = static_cast<int>(threadIdx.x); r < ROWS; r += THREADS) {
+        int64_t t = first + r / rep, h = kv * rep + r % rep;
+
+        x.lse[r] = t < end ? cu_get(a.lse, t, h) : -INFINITY;
+        x.delta[r] = t < end ? a.delta[t * a.s.heads + h] : 0.0f;
+    }
+    __syncthreads();
     tile_load<D>(x.q, ROWS, a.q, a.s.d,
                  [&](int r) -> int64_t { return at(r, a.q.ld); });
     tile_load<D>(x.d_o, ROWS, a.dout, a.s.d,
                  [&](int r) -> int64_t { return at(r, a.dout.ld); });
-    for (int r = static_cast<int>(threadIdx.x); r < ROWS; r += THREADS) {
-        int64_t t = first + r / rep, h = kv * rep + r % rep;
-        bool none = empty(r);
-
-        x.lse[r] = none ? -INFINITY : cu_get(a.lse, t, h);
-        x.delta[r] = none ? 0.0f : a.delta[t * a.s.heads + h];
-    }
+    tile_wait();
 }
 
 /* Keys [row, row + n) of one head. */
@@ -132,6 +129,7 @@ static __device__ __forceinline__ void load_keys(const back_args &a,
     tile_load<D>(x.v, ROWS, a.v, a.s.d, [&](int r) -> int64_t {
         return r < n ? (row + r) * a.v.ld + col : -1;
     });
+    tile_wait();
 }
 
 /* acc += A B for the group's 16 rows of A [ROWS][ROWS] and B [ROWS][D], on

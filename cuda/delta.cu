@@ -72,6 +72,7 @@ static __global__ void __launch_bounds__(THREADS) delta_prepare(delta_args a)
     load_rows<KD>(k, a.k, t, int64_t{head} * a.kd, a.kd);
     load_column(b, a.g, t, head);
     load_column(beta, a.beta, t, head);
+    tile_wait();
     __syncthreads();
     if (threadIdx.x < 32) running_sum(b, false);
     __syncthreads();
@@ -232,6 +233,7 @@ static __global__ void __launch_bounds__(THREADS, 1) delta_states(delta_args a)
         load_rows<CHUNK>(x.x, a.x, t, int64_t{x.head} * CHUNK, CHUNK);
         load_column(x.b, a.g_cum, t, x.head);
         load_column(x.beta, a.beta, t, x.head);
+        tile_wait();
         __syncthreads();
         new_values<T, KD>(a, t, x);
         float fade = expf(x.b[t.c - 1]);
@@ -313,6 +315,7 @@ static __global__ void __launch_bounds__(THREADS, 1) delta_output(delta_args a)
     load_rows<OUT_COLS>(n, a.v_new, t, int64_t{head} * a.vd + first, cols);
     load_state<KD, OUT_COLS>(s, a.h, chunk, head, a, first, cols);
     load_column(b, a.g_cum, t, head);
+    tile_wait();
     __syncthreads();
     output_rows<T, KD>(a, q, k, s, n, p, b, o);
     UNROLL for (int j = 0; j < size::NV; j++)

@@ -191,6 +191,7 @@ delta_walk(delta_args a)
                               int64_t{x.head} * a.vd + x.first, x.cols);
         load_column(x.b, a.g_cum, t, x.head);
         load_column(x.beta, a.beta, t, x.head);
+        tile_wait();
         __syncthreads();
         walk_scores<T, KD>(a, t, x);
         __syncthreads();

@@ -100,6 +100,7 @@ static __device__ __forceinline__ void sum_values(const delta_args &a,
         load_rows<COLS>(x.db, a.du, t, col, n);
         load_rows<COLS>(x.d_o, a.d_o, t, col, n);
         load_rows<COLS>(x.n, a.v_new, t, col, n);
+        tile_wait();
         __syncthreads();
         for (int i = static_cast<int>(threadIdx.x); i < KD * COLS;
              i += GRAD_THREADS)
@@ -302,6 +303,7 @@ delta_gradients(delta_args a)
     load_rows<KD>(x.q, a.q, t, int64_t{x.head} * a.kd, a.kd);
     load_column(x.b, a.g_cum, t, x.head);
     load_column(x.beta, a.beta, t, x.head);
+    tile_wait();
     value_rows(a, t, x.head, x.vdb);
     sum_values<T, KD>(a, chunk, t, x, u);
     u.states = cu_warp_sum(u.states);

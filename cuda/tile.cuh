@@ -32,7 +32,27 @@ static __device__ __forceinline__ void tile_put(bf16 *p, float x)
 }
 
 /* ---- loading ---------------------------------------------------------------
-** All threads of the block; the caller synchronises before and after. */
+** All threads of the block. What is loaded is on its way, all of it at once,
+** until tile_wait; the caller synchronises before, and after the waiting. */
+
+#ifdef EMU_H
+static inline void tile_fetch(void *to, const void *from)
+{
+    memcpy(to, from, 16);
+}
+static inline void tile_wait() {}
+#else
+static __device__ __forceinline__ void tile_fetch(void *to, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n"
+                 :: "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+                    "l"(__cvta_generic_to_global(from)) : "memory");
+}
+static __device__ __forceinline__ void tile_wait()
+{
+    asm volatile("cp.async.wait_all;\n" ::: "memory");
+}
+#endif
 
 static __device__ __forceinline__ float tile_element(const cu_view &v,
                                                      int64_t i)
@@ -64,8 +84,7 @@ static __device__ __forceinline__ void tile_load(T *dst, int rows,
         if (from < 0 || c >= cols) {
             *reinterpret_cast<uint4 *>(to) = make_uint4(0, 0, 0, 0);
         } else if (whole && (from + c) % PER == 0 && c + PER <= cols) {
-            *reinterpret_cast<uint4 *>(to) = *reinterpret_cast<const uint4 *>(
-                static_cast<const T *>(v.p) + from + c);
+            tile_fetch(to, static_cast<const T *>(v.p) + from + c);
         } else {
             NO_UNROLL for (int k = 0; k < PER; k++)
                 tile_put(to + k, c + k < cols
