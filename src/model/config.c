@@ -216,6 +216,7 @@ static int read_gates(const struct config *c, struct model *m)
     /* the architectures fix what their configs leave out */
     m->norm_zero_centred = parts & FAMILY_CENTRED;
     m->attn_gate = parts & FAMILY_GATE;
+    m->hybrid = parts & FAMILY_GDN;
     m->head_norm = parts & FAMILY_HEAD_NORM;
     m->qkv_bias = parts & FAMILY_BIAS;
     m->shared_gate = m->shared_ffn > 0;

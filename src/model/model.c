@@ -23,6 +23,21 @@ enum layer_kind model_output_layout(const struct model *m, int64_t layer)
     return inside ? LAYER_GDN : LAYER_ATTENTION;
 }
 
+struct model model_share(const struct model *m, int64_t tp)
+{
+    struct model s = *m;
+
+    s.q_heads /= tp;
+    s.kv_heads = s.kv_heads > tp ? s.kv_heads / tp : 1;
+    if (tp == 1) s.kv_heads = m->kv_heads;
+    s.k_heads /= tp;
+    s.v_heads /= tp;
+    s.ffn /= tp;
+    s.shared_ffn /= tp;
+    s.vocab = (s.vocab + tp - 1) / tp;
+    return s;
+}
+
 int64_t model_count(const struct model *m, enum layer_kind kind)
 {
     int64_t i, n = 0;

@@ -40,6 +40,8 @@ struct model {
     bool head_norm;         /* of every query and key head, before rotation */
     bool qkv_bias;
     bool attn_gate;         /* sigmoid output gate beside the queries */
+    bool hybrid;            /* of a family with gated delta nets, also where
+                               the layers at hand have none */
     /* gated delta net; all 0 when no layer is GDN */
     int64_t k_heads, k_dim, v_heads, v_dim;
     int64_t conv;           /* kernel width of the causal convolution */
@@ -80,6 +82,11 @@ static inline int64_t model_conv_channels(const struct model *m)
 ** island's edges rows are converted (planner.md 7.1). */
 enum layer_kind model_input_layout(const struct model *m, int64_t layer);
 enum layer_kind model_output_layout(const struct model *m, int64_t layer);
+
+/* The share of one of tp tensor-parallel ranks: heads and MLP widths divided,
+** at least one group of keys, the vocabulary rounded up. Borrows m's kinds;
+** not to be freed. tp as mode_check accepts it. */
+struct model model_share(const struct model *m, int64_t tp);
 
 int64_t model_count(const struct model *m, enum layer_kind kind);
 
