@@ -3,10 +3,16 @@
 ** angles, the executor, the output gate (model.md 2.2, 3.5 to 3.7).
 **
 ** The joined projection is q|gate per head, k, v; without a gate q, k, v.
-** q, gate and k are copied out of it, v stays a view.
+** q and k are copied out of it, v stays a view, and so does the gate where
+** the rank has one group of keys: its columns then lie side by side.
+**
+** Fewer groups of keys than tensor-parallel ranks: a rank's columns of the
+** projection are then no whole group, so the sum is gathered, kept whole,
+** and each rank takes one group.
 */
 #include "step/executor.h"
 #include "step/mixers.h"
+#include "step/rows.h"
 
 #define QKV 3
 
@@ -29,37 +35,41 @@ static struct split split_of(const struct model *m)
     return x;
 }
 
-static void projections(const struct model *m, struct projection p[QKV])
+static bool shares_keys(const struct step *s)
+{
+    return s->whole->kv_heads < s->tp;
+}
+
+static void projections(const struct step *s, struct projection p[QKV])
 {
     static const enum weight bias[QKV] = {W_Q_BIAS, W_K_BIAS, W_V_BIAS};
+    const struct model *m = s->m, *all = s->whole;
     int i;
 
-    p[0] = (struct projection){W_Q, SITE_Q, split_of(m).k, 0};
-    p[1] = (struct projection){W_K, SITE_K, model_kv(m), 0};
-    p[2] = (struct projection){W_V, SITE_V, model_kv(m), 0};
+    p[0] = (struct projection){W_Q, SITE_Q, split_of(m).k, 0, 0};
+    p[1] = (struct projection){W_K, SITE_K, model_kv(m), 0, 0};
+    p[2] = (struct projection){W_V, SITE_V, model_kv(m), 0, 0};
     for (i = 0; m->qkv_bias && i < QKV; i++) p[i].bias = bias[i];
+    if (!shares_keys(s)) return;
+    p[0].whole = split_of(all).k;
+    p[1].whole = p[2].whole = model_kv(all);
+    p[1].out = p[2].out = model_kv(all) / s->tp;
 }
 
 static struct projection projection_out(const struct model *m)
 {
-    return (struct projection){W_O, SITE_O, m->hidden, 0};
+    return (struct projection){W_O, SITE_O, m->hidden, 0, 0};
 }
 
-/* Angles of every position, made once. */
-static struct mat rotary_table(struct step *s)
+struct mat attention_v(const struct step *s, struct mat joined)
 {
-    int64_t layer = s->layer;
+    return mat_cols(joined, split_of(s->m).v, model_kv(s->m));
+}
 
-    if (s->rotary.b == NULL) {
-        s->layer = -1;
-        s->rotary = ten_acc(s, CAT_WORKSPACE, "attention.rotary_table",
-                            s->m->max_positions, s->m->rotary_dim / 2);
-        s->layer = layer;
-        RUN(s, rotary_table, .table = s->rotary.m, .theta = s->m->rope_theta,
-            .factor = s->m->rope.factor, .low = s->m->rope.low,
-            .high = s->m->rope.high, .positions = s->m->rope.positions);
-    }
-    return s->rotary.m;
+/* A gate that is no tensor of its own. */
+static bool gate_is_view(const struct model *m)
+{
+    return m->attn_gate && m->kv_heads == 1;
 }
 
 /* Heads out of the joined rows into a tensor of their own. */
@@ -86,11 +96,11 @@ static struct tensor rotate(struct step *s, const char *op, struct mat x,
                             int sign)
 {
     int64_t d = s->m->head_dim;
-    struct mat table = rotary_table(s);
     struct tensor y = ten_act(s, CAT_ATTENTION, op, x.rows, x.cols);
 
-    RUN(s, rotary, .y = y.m, .x = x, .table = table, .pos = s->positions.m.p,
-        .heads = x.cols / d, .head_dim = d, .sign = sign);
+    RUN(s, rotary, .y = y.m, .x = x, .table = rotary_of(s),
+        .pos = rotary_index(s), .heads = x.cols / d, .head_dim = d,
+        .sign = sign);
     return y;
 }
 
@@ -108,7 +118,6 @@ static struct tensor norm_rotate(struct step *s, struct tensor *x,
         ten_free(s, x);
         return rotated;
     }
-    rotary_table(s);
     *rstd = ten_acc(s, CAT_ATTENTION, "attention.head_rstd",
                     x->m.rows * heads, 1);
     normed = ten_act(s, CAT_ATTENTION, "attention.head_norm", x->m.rows,
@@ -143,55 +152,81 @@ static struct tensor norm_rotate_backward(struct step *s, struct tensor *dy,
 }
 
 /* Projections up to the rotated q and k in a. */
-static void project(struct step *s, struct mat n, struct attention_saved *a,
-                    bool save)
+static void project(struct step *s, struct norm_saved *n,
+                    struct attention_saved *a, bool save)
 {
     const struct model *m = s->m;
     struct split sp = split_of(m);
     struct projection p[QKV];
+    struct tensor part;
 
-    projections(m, p);
-    a->joined = linear_forward(s, CAT_ATTENTION, "attention.qkv", n, p, QKV,
+    projections(s, p);
+    a->joined = column_forward(s, CAT_ATTENTION, "attention.qkv", n, p, QKV,
                                save ? a->h : NULL);
+    if (shares_keys(s)) {
+        part = a->joined;
+        a->joined = ten_act(s, CAT_ATTENTION, "attention.qkv_gather",
+                            part.m.rows, split_of(s->whole).width);
+        ten_free(s, &part);
+    }
     a->q = take_heads(s, "attention.q", a->joined.m, m->q_heads, sp.q_stride,
                       sp.q);
-    if (m->attn_gate)
+    if (m->attn_gate && !gate_is_view(m))
         a->gate = take_heads(s, "attention.gate", a->joined.m, m->q_heads,
                              sp.q_stride, sp.q + m->head_dim);
     a->k = take_heads(s, "attention.k", a->joined.m, m->kv_heads,
                       m->head_dim, sp.k);
     a->q_rot = norm_rotate(s, &a->q, W_Q_NORM, &a->q_rstd);
+    if (!save) ten_free(s, &a->q);
+    if (!save) ten_free(s, &a->q_rstd);
     a->k_rot = norm_rotate(s, &a->k, W_K_NORM, &a->k_rstd);
-}
-
-static void drop_inputs(struct step *s, struct attention_saved *a)
-{
-    ten_free(s, &a->q);
-    ten_free(s, &a->q_rstd);
-    ten_free(s, &a->k);
-    ten_free(s, &a->k_rstd);
+    if (!save) ten_free(s, &a->k);
+    if (!save) ten_free(s, &a->k_rstd);
 }
 
 static void drop_rotated(struct step *s, struct attention_saved *a)
 {
     ten_free(s, &a->q_rot);
     ten_free(s, &a->k_rot);
-    ten_free(s, &a->joined);
+    ten_free(s, &a->v);
+}
+
+/* Columns of query head i in x, and of its gate. */
+static struct mat head_cols(const struct step *s, struct mat x, int64_t i)
+{
+    return mat_cols(x, i * s->m->head_dim, s->m->head_dim);
+}
+
+static struct mat gate_cols(const struct step *s,
+                            const struct attention_saved *a, int64_t i)
+{
+    int64_t d = s->m->head_dim;
+
+    if (a->gate.b != NULL) return head_cols(s, a->gate.m, i);
+    return mat_cols(a->joined.m, i * 2 * d + d, d);
 }
 
 /* The gated output, from the output that a then keeps only for a backward. */
 static void gate_output(struct step *s, struct attention_saved *a, bool save)
 {
+    int64_t i;
+
     a->gated = ten_act(s, CAT_ATTENTION, "attention.gated", a->out.m.rows,
                        a->out.m.cols);
-    RUN(s, sigmoid_gate, .out = a->gated.m, .o = a->out.m, .gate = a->gate.m);
+    if (!gate_is_view(s->m))
+        RUN(s, sigmoid_gate, .out = a->gated.m, .o = a->out.m,
+            .gate = a->gate.m);
+    for (i = 0; gate_is_view(s->m) && i < s->m->q_heads; i++)
+        RUN(s, sigmoid_gate, .out = head_cols(s, a->gated.m, i),
+            .o = head_cols(s, a->out.m, i), .gate = gate_cols(s, a, i));
     if (save) return;
     ten_free(s, &a->out);
     ten_free(s, &a->gate);
+    ten_free(s, &a->joined);
 }
 
-struct tensor attention_forward(struct step *s, struct mat n,
-                                struct attention_saved *saved)
+struct tensor attention_forward(struct step *s, struct norm_saved *n,
+                                struct attention_saved *saved, bool core)
 {
     struct attention_saved own = {.joined = {NULL, {0}}};
     struct attention_saved *a = saved != NULL ? saved : &own;
@@ -200,42 +235,55 @@ struct tensor attention_forward(struct step *s, struct mat n,
     bool save = saved != NULL;
 
     project(s, n, a, save);
-    if (!save) drop_inputs(s, a);
-    a->out = executor_forward(s, a->q_rot.m, a->k_rot.m,
-                              mat_cols(a->joined.m, split_of(s->m).v,
-                                       model_kv(s->m)), save);
+    a->out = core_forward(s, a, save && core);
     if (!save) drop_rotated(s, a);
+    if (!save && !gate_is_view(s->m)) ten_free(s, &a->joined);
     if (s->m->attn_gate) gate_output(s, a, save);
-    y = linear_forward(s, CAT_ATTENTION, "attention.o", in->m, &p, 1,
-                       save ? &a->h_out : NULL);
+    y = row_forward(s, CAT_ATTENTION, "attention.o", in->m, &p,
+                    save ? &a->h_out : NULL);
     if (!save) ten_free(s, in);
     return y;
 }
 
-/* Through the output projection and the gate: gradient of the executor's
-** output; dgate stays empty without a gate. */
+/* Through the gate: gradients of the core's output and, in *dgate, of the
+** gate. */
+static struct tensor gate_backward(struct step *s, struct attention_saved *a,
+                                   struct tensor *dgated,
+                                   struct tensor *dgate)
+{
+    int64_t rows = dgated->m.rows, q = model_q(s->m), i;
+    struct tensor d_o;
+
+    d_o = ten_act(s, CAT_ATTENTION, "attention.dout", rows, q);
+    *dgate = ten_act(s, CAT_ATTENTION, "attention.dgate", rows, q);
+    if (!gate_is_view(s->m))
+        RUN(s, sigmoid_gate_bwd, .d_o = d_o.m, .dgate = dgate->m,
+            .dout = dgated->m, .o = a->out.m, .gate = a->gate.m);
+    for (i = 0; gate_is_view(s->m) && i < s->m->q_heads; i++)
+        RUN(s, sigmoid_gate_bwd, .d_o = head_cols(s, d_o.m, i),
+            .dgate = head_cols(s, dgate->m, i),
+            .dout = head_cols(s, dgated->m, i),
+            .o = head_cols(s, a->out.m, i), .gate = gate_cols(s, a, i));
+    ten_free(s, dgated);
+    ten_free(s, &a->gate);
+    return d_o;
+}
+
+/* Through the output projection and the gate: gradient of the core's output;
+** dgate stays empty without a gate. */
 static struct tensor output_backward(struct step *s,
                                      struct attention_saved *a,
                                      struct mat dout, struct tensor *dgate)
 {
     struct projection p = projection_out(s->m);
     struct tensor *in = s->m->attn_gate ? &a->gated : &a->out;
-    struct tensor dgated, d_o;
+    struct tensor dgated;
 
-    dgated = linear_backward(s, CAT_ATTENTION, "attention.o_bwd", dout, in->m,
-                             &p, 1, &a->h_out);
-    ten_free(s, in);
+    dgated = row_backward(s, CAT_ATTENTION, "attention.o_bwd", dout, in->m,
+                          &p, &a->h_out);
     if (!s->m->attn_gate) return dgated;
-    d_o = ten_act(s, CAT_ATTENTION, "attention.dout", dout.rows,
-                  model_q(s->m));
-    *dgate = ten_act(s, CAT_ATTENTION, "attention.dgate", dout.rows,
-                     model_q(s->m));
-    RUN(s, sigmoid_gate_bwd, .d_o = d_o.m, .dgate = dgate->m,
-        .dout = dgated.m, .o = a->out.m, .gate = a->gate.m);
-    ten_free(s, &dgated);
-    ten_free(s, &a->out);
-    ten_free(s, &a->gate);
-    return d_o;
+    ten_free(s, &a->gated);
+    return gate_backward(s, a, &dgated, dgate);
 }
 
 static void put_heads(struct step *s, struct mat joined, struct tensor *x,
@@ -248,31 +296,47 @@ static void put_heads(struct step *s, struct mat joined, struct tensor *x,
     ten_free(s, x);
 }
 
-struct tensor attention_backward(struct step *s, struct attention_saved *a,
-                                 struct tensor *n, struct mat dout)
+/* The gradient of the joined rows from those of its parts, freed. */
+static struct tensor join_heads(struct step *s, int64_t rows,
+                                struct tensor *dq, struct tensor *dgate,
+                                struct tensor *dk, struct tensor *dv)
 {
-    const struct model *m = s->m;
-    struct split sp = split_of(m);
+    struct split sp = split_of(s->m);
+    struct tensor joined, part;
+    int64_t width = shares_keys(s) ? split_of(s->whole).width : sp.width;
+
+    joined = ten_act(s, CAT_ATTENTION, "attention.djoined", rows, width);
+    put_heads(s, joined.m, dq, sp.q_stride, sp.q);
+    if (s->m->attn_gate)
+        put_heads(s, joined.m, dgate, sp.q_stride, sp.q + s->m->head_dim);
+    put_heads(s, joined.m, dk, s->m->head_dim, sp.k);
+    put_heads(s, joined.m, dv, s->m->head_dim, sp.v);
+    if (!shares_keys(s)) return joined;
+    part = ten_act(s, CAT_ATTENTION, "attention.djoined", rows,
+                   width / s->tp);
+    ten_free(s, &joined);
+    return part;
+}
+
+struct tensor attention_backward(struct step *s, struct attention_saved *a,
+                                 struct norm_saved *n, struct mat dout,
+                                 bool core)
+{
     struct projection p[QKV];
     struct tensor dgate = {NULL, {0}}, d_o, dq, dk, dv, joined, dn;
 
     d_o = output_backward(s, a, dout, &dgate);
-    executor_backward(s, d_o.m, &dq, &dk, &dv);
+    core_backward(s, a, d_o.m, core, &dq, &dk, &dv);
     ten_free(s, &d_o);
     drop_rotated(s, a);
+    ten_free(s, &a->joined);
     dq = norm_rotate_backward(s, &dq, &a->q, W_Q_NORM, &a->q_rstd);
     dk = norm_rotate_backward(s, &dk, &a->k, W_K_NORM, &a->k_rstd);
-    joined = ten_act(s, CAT_ATTENTION, "attention.djoined", n->m.rows,
-                     sp.width);
-    put_heads(s, joined.m, &dq, sp.q_stride, sp.q);
-    if (m->attn_gate)
-        put_heads(s, joined.m, &dgate, sp.q_stride, sp.q + m->head_dim);
-    put_heads(s, joined.m, &dk, m->head_dim, sp.k);
-    put_heads(s, joined.m, &dv, m->head_dim, sp.v);
-    projections(m, p);
+    joined = join_heads(s, n->out.m.rows, &dq, &dgate, &dk, &dv);
+    projections(s, p);
     dn = linear_backward(s, CAT_ATTENTION, "attention.qkv_bwd", joined.m,
-                         n->m, p, QKV, a->h);
+                         n->out.m, p, QKV, a->h);
     ten_free(s, &joined);
-    ten_free(s, n);
+    ten_free(s, &n->out);
     return dn;
 }

@@ -97,10 +97,12 @@ int executor_new(struct step *s)
 
     if (x == NULL) return s->rc = err_nomem(s->e);
     s->exec = x;
+    if (!executor_runs(s)) return ERR_OK;
     for (r = 0; r < s->cp; r++)
         x->n = num_max(x->n, s->c.plan->rank[r].n_stage);
     x->plan = calloc((size_t)x->n + 1, sizeof *x->plan);
-    x->record = calloc((size_t)x->n + 1, sizeof *x->record);
+    x->record = calloc((size_t)(s->m->layers * x->n) + 1,
+                       sizeof *x->record);
     if (x->plan == NULL || x->record == NULL)
         return s->rc = err_nomem(s->e);
     for (i = 0; i < x->n && s->rc == ERR_OK; i++)
@@ -182,4 +184,12 @@ void records_free(struct step *s, struct stage_record *r)
     record_free(s, &r->fetch);
     record_free(s, &r->q);
     record_free(s, &r->q_rows);
+}
+
+void executor_drop(struct step *s)
+{
+    int64_t i;
+
+    for (i = 0; i < s->exec->n; i++)
+        records_free(s, &stage_records(s)[i]);
 }

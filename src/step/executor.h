@@ -7,8 +7,9 @@
 ** is a record: copies of its queries, keys and values (gathered where a stage
 ** does not take all rows, padded where the kernel's blocks ask for it), its
 ** output, two log-sum-exps and, from the second stage on, the accumulators
-** before its fold (the merge tape). Records are CAT_ATTENTION_RECORDS; one
-** layer's live at a time, so they stand in the step.
+** before its fold (the merge tape). Records are CAT_ATTENTION_RECORDS; they
+** stand in the executor, by layer. With one rank there is no executor
+** (core.c).
 **
 ** Some records are held as the traced executor holds them, although no
 ** backward here reads them: a gathered copy of queries, keys or values that
@@ -43,12 +44,17 @@ struct stage_plan {
 
 struct executor {
     struct stage_plan *plan;    /* [n], the local stage and every fetch wave */
-    struct stage_record *record;
+    struct stage_record *record;    /* [layers][n] */
     int64_t n;
     int64_t first;              /* first stage that works, or n */
     int64_t held;               /* requested bytes of live records */
 };
 
+/* Does attention run through it? */
+static inline bool executor_runs(const struct step *s)
+{
+    return s->cp > 1 || s->c.mode.wave == WAVE_TRAIN;
+}
 int executor_new(struct step *s);       /* fills s->exec; s->rc and *s->e */
 void executor_free(struct executor *x);
 
@@ -67,6 +73,11 @@ static inline bool stage_works(const struct stage_plan *p)
 {
     return p->st.q > 0 && p->st.k > 0;
 }
+static inline struct stage_record *stage_records(const struct step *s)
+{
+    return s->exec->record + s->layer * s->exec->n;
+}
+void executor_drop(struct step *s);     /* the current layer's records */
 static inline struct mat stage_q(const struct stage_record *r)
 {
     return r->q.b != NULL ? r->q.m : r->q_rows.m;

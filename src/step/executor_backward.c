@@ -148,7 +148,7 @@ void executor_backward(struct step *s, struct mat dout, struct tensor *dq,
     g.dk = zeroed(s, "attention.dk_acc", own, kv, s->dev->acc);
     g.dv = zeroed(s, "attention.dv_acc", own, kv, s->dev->acc);
     for (i = s->exec->n - 1; i >= 0; i--)
-        stage_backward(s, &s->exec->plan[i], &s->exec->record[i], &g);
+        stage_backward(s, &s->exec->plan[i], &stage_records(s)[i], &g);
     ten_free(s, &g.o_acc);
     ten_free(s, &g.lse_acc);
     *dq = g.dq;

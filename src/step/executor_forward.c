@@ -171,7 +171,7 @@ struct tensor executor_forward(struct step *s, struct mat q, struct mat k,
     struct pass p = {.q = q, .k = k, .v = v, .save = save,
                      .c = save ? CAT_ATTENTION_RECORDS : CAT_ATTENTION};
     struct tensor out;
-    int64_t i;
+    int64_t i, held = x->held;
 
     p.o_acc = ten_acc(s, CAT_ATTENTION, "attention.out_acc", q.rows, q.cols);
     p.lse_acc = ten_acc(s, CAT_ATTENTION, "attention.lse_acc", q.rows,
@@ -179,7 +179,7 @@ struct tensor executor_forward(struct step *s, struct mat q, struct mat k,
     RUN(s, fill, .x = p.o_acc.m, .value = 0);
     RUN(s, fill, .x = p.lse_acc.m, .value = -INFINITY);
     for (i = 0; i < x->n; i++) {
-        struct stage_record *r = &x->record[i];
+        struct stage_record *r = &stage_records(s)[i];
 
         if (!x->plan[i].st.local) fetch_keys(s, &p, &x->plan[i], r);
         if (!stage_works(&x->plan[i])) continue;
@@ -189,7 +189,7 @@ struct tensor executor_forward(struct step *s, struct mat q, struct mat k,
         stage_fold(s, &p, &x->plan[i], r);
         if (!save) records_free(s, r);
     }
-    if (save) s->records_bytes = x->held;
+    if (save) s->records_bytes = x->held - held;
     out = ten_act(s, CAT_ATTENTION, "attention.out", q.rows, q.cols);
     RUN(s, copy, .dst = out.m, .src = p.o_acc.m);
     ten_free(s, &p.o_acc);

@@ -6,7 +6,6 @@
 
 #include "base/num.h"
 
-
 /* One state that crosses: needed at a level, by or from a peer. */
 struct need { int64_t level, peer, piece; };
 
@@ -97,7 +96,7 @@ static int64_t import_row(const struct need *in, int64_t n_in, int64_t base,
     return base + (hit - in);
 }
 
-static int place_pieces(struct gdn_flow *f, const struct rank_plan *rp,
+static int place_pieces(struct gdn_bucket *f, const struct rank_plan *rp,
                         const int64_t *level, int64_t me,
                         const struct need *in, int64_t n_in)
 {
@@ -127,7 +126,7 @@ static int place_pieces(struct gdn_flow *f, const struct rank_plan *rp,
     return ERR_OK;
 }
 
-static int place_crossings(struct gdn_flow *f, int64_t cp, int64_t n_piece,
+static int place_crossings(struct gdn_bucket *f, int64_t cp, int64_t n_piece,
                            const struct need *in, int64_t n_in,
                            const struct need *out, int64_t n_out)
 {
@@ -157,7 +156,7 @@ static int place_crossings(struct gdn_flow *f, int64_t cp, int64_t n_piece,
 }
 
 /* A level crosses when any rank sends, so that all take part. */
-static void mark_crossings(struct gdn_flow *f, const struct plan *p,
+static void mark_crossings(struct gdn_bucket *f, const struct plan *p,
                            int64_t *const *level)
 {
     int64_t r, i;
@@ -169,7 +168,7 @@ static void mark_crossings(struct gdn_flow *f, const struct plan *p,
         }
 }
 
-static int build_rank(struct gdn_flow *f, const struct plan *p, int64_t me,
+static int build_rank(struct gdn_bucket *f, const struct plan *p, int64_t me,
                       int64_t *const *level, struct need *in,
                       struct need *out)
 {
@@ -192,7 +191,7 @@ static int build_rank(struct gdn_flow *f, const struct plan *p, int64_t me,
     return rc;
 }
 
-static int build_exact(struct gdn_flow *f, const struct plan *p, int64_t me)
+static int build_ranks(struct gdn_bucket *f, const struct plan *p, int64_t me)
 {
     int64_t **level = calloc((size_t)p->cp, sizeof *level);
     int64_t *cursor = calloc((size_t)p->cp, sizeof *cursor);
@@ -222,54 +221,85 @@ static int build_exact(struct gdn_flow *f, const struct plan *p, int64_t me)
     return rc;
 }
 
-/* Sizes only: all rows are one piece that starts from zero. */
-static int build_recorded(struct gdn_flow *f, int64_t cp, int64_t rows)
+/* All rows of a rank among others as one bucket. */
+static int make_ranks(struct gdn_flow *f, const struct plan *p, int64_t me)
 {
-    struct gdn_level *v = calloc(1, sizeof *v);
+    struct gdn_bucket *b = calloc(1, sizeof *b);
+    int rc;
 
-    f->level = v;
-    f->n_level = v == NULL ? 0 : 1;
-    if (v == NULL) return ERR_RUN;
-    v->piece = calloc(1, sizeof *v->piece);
-    v->send_first = calloc((size_t)cp + 1, sizeof *v->send_first);
-    v->recv_first = calloc((size_t)cp + 1, sizeof *v->recv_first);
-    if (v->piece == NULL || v->send_first == NULL || v->recv_first == NULL)
-        return ERR_RUN;
-    v->n_piece = rows > 0;
-    v->piece[0] = (struct dev_piece){0, rows, -1, 0};
-    v->recv_row = v->n_piece;
-    f->n_state = v->n_piece;
-    f->chunks = num_ceil_div(rows, DELTA_CHUNK);
-    return ERR_OK;
+    f->bucket = b;
+    f->n_bucket = b != NULL;
+    if (b == NULL) return ERR_RUN;
+    b->rows = p->rank[me].gdn_rows;
+    b->parent = -1;
+    rc = build_ranks(b, p, me);
+    b->n_kept = b->n_state;
+    return rc;
+}
+
+static int make_buckets(struct gdn_flow *f, const struct step *s)
+{
+    const struct plan *p = s->c.plan;
+
+    if (!p->exact)
+        return gdn_bucket_recorded(f, p->cp, s->rp->gdn_rows);
+    if (s->cp > 1) return make_ranks(f, p, s->c.rank);
+    return gdn_buckets_make(f, p);
 }
 
 int gdn_flow_new(struct step *s)
 {
-    const struct plan *p = s->c.plan;
     struct gdn_flow *f = calloc(1, sizeof *f);
     int rc;
 
     if (f == NULL) return s->rc = err_nomem(s->e);
-    rc = p->exact ? build_exact(f, p, s->c.rank)
-                  : build_recorded(f, p->cp, s->rp->gdn_rows);
     s->flow = f;
+    if (model_count(s->m, LAYER_GDN) == 0) return ERR_OK;
+    rc = make_buckets(f, s);
+    if (rc == ERR_OK) {
+        f->kept = calloc((size_t)(s->m->layers * f->n_bucket) + 1,
+                         sizeof *f->kept);
+        f->table = calloc((size_t)f->n_bucket + 1, sizeof *f->table);
+        if (f->kept == NULL || f->table == NULL) rc = ERR_RUN;
+    }
     if (rc != ERR_OK) s->rc = err_nomem(s->e);
     return s->rc;
 }
 
-void gdn_flow_free(struct gdn_flow *f)
+static void bucket_free(struct gdn_bucket *b)
 {
     int64_t l;
 
-    if (f == NULL) return;
-    for (l = 0; f->level != NULL && l < f->n_level; l++) {
-        free(f->level[l].piece);
-        free(f->level[l].send_first);
-        free(f->level[l].recv_first);
+    for (l = 0; b->level != NULL && l < b->n_level; l++) {
+        free(b->level[l].piece);
+        free(b->level[l].send_first);
+        free(b->level[l].recv_first);
     }
-    free(f->level);
-    free(f->send);
+    free(b->level);
+    free(b->send);
+    free(b->run);
+    free(b->init);
+}
+
+void gdn_flow_free(struct gdn_flow *f)
+{
+    int64_t i;
+
+    if (f == NULL) return;
+    for (i = 0; f->bucket != NULL && i < f->n_bucket; i++)
+        bucket_free(&f->bucket[i]);
+    free(f->bucket);
+    free(f->kept);
+    free(f->table);
     free(f);
+}
+
+void gdn_drop(struct step *s)
+{
+    int64_t i;
+
+    for (i = 0; i < s->flow->n_bucket; i++)
+        ten_free_all(s, TENSORS(&gdn_kept_of(s)[i]));
 }
 
 /* ---- exchanges ---------------------------------------------------------- */
@@ -284,14 +314,16 @@ static void exchange(struct step *s, const char *what, const int64_t *sent,
     step_exchange(s, what, send, recv);
 }
 
-void gdn_flow_fetch(struct step *s, int64_t l, struct mat table,
-                    const char *what)
+void gdn_flow_fetch(struct step *s, const struct gdn_bucket *b, int64_t l,
+                    struct mat table, const char *what)
 {
-    const struct gdn_level *v = &s->flow->level[l];
-    int64_t n_send = v->send_first[s->cp], n_recv = v->recv_first[s->cp];
+    const struct gdn_level *v = &b->level[l];
+    int64_t n_send, n_recv;
     struct tensor send;
 
     if (!v->crosses) return;
+    n_send = v->send_first[s->cp];
+    n_recv = v->recv_first[s->cp];
     send = ten_of(s, CAT_GDN, what, n_send, table.cols, table.t);
     RUN(s, gather, .out = send.m, .x = table, .r = v->send, .n = n_send);
     exchange(s, what, v->send_first, send.m, v->recv_first,
@@ -299,14 +331,16 @@ void gdn_flow_fetch(struct step *s, int64_t l, struct mat table,
     ten_free(s, &send);
 }
 
-void gdn_flow_return(struct step *s, int64_t l, struct mat table,
-                     const char *what)
+void gdn_flow_return(struct step *s, const struct gdn_bucket *b, int64_t l,
+                     struct mat table, const char *what)
 {
-    const struct gdn_level *v = &s->flow->level[l];
-    int64_t n_own = v->send_first[s->cp], n_back = v->recv_first[s->cp];
+    const struct gdn_level *v = &b->level[l];
+    int64_t n_own, n_back;
     struct tensor back;
 
     if (!v->crosses) return;
+    n_own = v->send_first[s->cp];
+    n_back = v->recv_first[s->cp];
     back = ten_of(s, CAT_GDN, what, n_own, table.cols, table.t);
     exchange(s, what, v->recv_first, mat_rows(table, v->recv_row, n_back),
              v->send_first, back.m);

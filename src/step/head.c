@@ -95,26 +95,19 @@ static void chunk_run(struct step *s, struct mat x, struct mat dx,
 
 struct tensor head_run(struct step *s, struct tensor *x)
 {
-    int64_t rows = x->m.rows, h = x->m.cols, first;
+    struct norm_saved n = {{NULL, {0}}, {NULL, {0}}, {NULL, {0}}};
     struct cursor c = {0, 0};
-    struct tensor n, rstd, dn, dx;
+    struct tensor dn, dx;
+    int64_t rows, first;
 
-    n = ten_act(s, CAT_HEAD, "head.norm", rows, h);
-    rstd = ten_acc(s, CAT_HEAD, "head.norm", rows, 1);
-    RUN(s, rms_norm, .y = n.m, .x = x->m, .w = s->final_norm.m,
-        .rstd = rstd.m, .eps = s->m->eps,
-        .zero_centred = s->m->norm_zero_centred);
-    dn = ten_act(s, CAT_HEAD, "head.norm_gradient", rows, h);
+    norm_forward(s, CAT_HEAD, "head.norm", x->m, s->final_norm.m, &n);
+    rows = n.out.m.rows;
+    dn = ten_act(s, CAT_HEAD, "head.norm_gradient", rows, x->m.cols);
     if (!every_row_once(s, rows)) RUN(s, fill, .x = dn.m, .value = 0);
     for (first = 0; first < label_count(s); first += HEAD_CHUNK)
-        chunk_run(s, n.m, dn.m, first, &c);
-    ten_free(s, &n);
-    dx = ten_act(s, CAT_INPUT_GRADIENT, "head.norm_bwd", rows, h);
-    RUN(s, rms_norm_bwd, .dx = dx.m, .dy = dn.m, .x = x->m,
-        .w = s->final_norm.m, .rstd = rstd.m,
-        .zero_centred = s->m->norm_zero_centred);
-    ten_free(s, &dn);
-    ten_free(s, &rstd);
+        chunk_run(s, n.out.m, dn.m, first, &c);
+    ten_free(s, &n.out);
+    dx = norm_backward(s, "head.norm_bwd", &dn, x->m, s->final_norm.m, &n);
     ten_free(s, x);
     return dx;
 }

@@ -2,6 +2,7 @@
 ** inputs.c - what a wave is given: ids, positions and labels of a rank's
 ** attention rows. On dry only their sizes count.
 */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,7 @@ static int host_fill(struct step *s, struct host_rows *h)
         h->weight[n++] = h->weight[row];
         add_label(s, row);
     }
+    if (s->c.mode.wave != WAVE_TRAIN) return ERR_OK;
     if (n == s->c.head_rows) return add_more(s, h, n);
     return err_set(s->e, ERR_INPUT, "head_rows: rank %lld is said to have "
                    "%lld labelled rows, its tokens have %lld",
@@ -164,10 +166,113 @@ static void narrow_weights(const struct step *s, double *weight)
     }
 }
 
+/* The angles of all positions. Training waves of the framework hold them for
+** the model's whole context; so do hidden waves of models with one position a
+** token, for the longest packed row so far; those with several (multimodal
+** rope) compute a row's angles anew in each wave. */
+static int64_t table_rows(const struct step *s)
+{
+    if (s->c.mode.wave == WAVE_TRAIN) return s->m->max_positions;
+    return s->m->hybrid ? 0 : step_rows(s, LAYER_ATTENTION) * s->cp;
+}
+
+static void rotary_table(struct step *s)
+{
+    int64_t cols = s->m->rotary_dim / 2;
+
+    if (s->rotary.b != NULL || table_rows(s) == 0) return;
+    if (s->c.mode.wave != WAVE_TRAIN) cols *= 2;
+    s->rotary = ten_acc(s, CAT_WORKSPACE, "attention.rotary_table",
+                        table_rows(s), cols);
+    RUN(s, rotary_table, .table = mat_cols(s->rotary.m, 0,
+                                           s->m->rotary_dim / 2),
+        .theta = s->m->rope_theta, .factor = s->m->rope.factor,
+        .low = s->m->rope.low, .high = s->m->rope.high,
+        .positions = s->m->rope.positions);
+}
+
+/* One row's angles on the host, as k_rotary_table makes them. */
+static void put_angles(const struct step *s, int32_t position, char *out)
+{
+    int64_t n = s->m->rotary_dim / 2, i;
+
+    for (i = 0; i < n; i++) {
+        double x = position * pow(s->m->rope_theta, -(double)i / (double)n);
+
+        x = remainder(x, 2 * 3.14159265358979323846);
+        if (s->dev->acc == DT_F64)
+            ((double *)(void *)out)[i] = x;
+        else
+            ((float *)(void *)out)[i] = (float)x;
+    }
+}
+
+/* Angles of the rank's rows: picked from the table, or made here. */
+static void fill_angles(struct step *s, const struct host_rows *h)
+{
+    struct mat to = s->rotary_rows.m;
+    int64_t width = to.cols * dtype_bytes(to.t), i;
+    char *all;
+
+    if (s->rotary.b != NULL) {
+        RUN(s, embed, .out = rotary_of(s),
+            .table = mat_cols(s->rotary.m, 0, s->m->rotary_dim / 2),
+            .ids = s->positions.m.p);
+        return;
+    }
+    if (s->k == NULL || s->rc != ERR_OK) return;
+    all = calloc((size_t)to.rows + 1, (size_t)width);
+    if (all == NULL) s->rc = err_nomem(s->e);
+    for (i = 0; all != NULL && i < to.rows; i++)
+        put_angles(s, h->position[i], all + i * width);
+    if (all != NULL) step_upload(s, to, all);
+    free(all);
+}
+
+static void fill_row_numbers(struct step *s)
+{
+    int64_t n = s->rotary_row.m.rows, i;
+    int32_t *row;
+
+    if (s->k == NULL || s->rc != ERR_OK) return;
+    row = malloc((size_t)(n + 1) * sizeof *row);
+    if (row == NULL) s->rc = err_nomem(s->e);
+    for (i = 0; row != NULL && i < n; i++) row[i] = (int32_t)i;
+    if (row != NULL) step_upload(s, s->rotary_row.m, row);
+    free(row);
+}
+
+/* Bytes of a row that the framework holds of its packed rows (lengths, masks,
+** gather indices), angles apart; those of ids and so on are part of it. */
+static int64_t row_bytes(const struct step *s)
+{
+    (void)s;
+    return 56;
+}
+
+static void rows_new(struct step *s, const struct host_rows *h)
+{
+    int64_t rows = step_rows(s, LAYER_ATTENTION);
+    int64_t rest = row_bytes(s) - 3 * (int64_t)sizeof(int32_t);
+
+    rotary_table(s);
+    if (s->c.mode.wave == WAVE_TRAIN) return;
+    s->rotary_rows = ten_acc(s, CAT_OTHER, "input.angles", rows,
+                             s->m->rotary_dim);
+    s->rotary_row = ten_of(s, CAT_OTHER, "input.rows", rows, 1, DT_I32);
+    if (rest > 0)
+        s->row_state = ten_of(s, CAT_OTHER, "input.row_state", rows, rest,
+                              DT_U8);
+    fill_angles(s, h);
+    fill_row_numbers(s);
+}
+
 static void inputs_new(struct step *s, const struct host_rows *h)
 {
-    int64_t rows = s->rp->attention_rows;
+    int64_t rows = step_rows(s, LAYER_ATTENTION);
     int64_t n = s->c.head_rows + s->c.more_labels;
+
+    if (s->c.mode.wave != WAVE_TRAIN) n = 0;
 
     s->ids = ten_of(s, CAT_OTHER, "input.ids", rows, 1, DT_I32);
     s->positions = ten_of(s, CAT_OTHER, "input.positions", rows, 1, DT_I32);
@@ -180,6 +285,7 @@ static void inputs_new(struct step *s, const struct host_rows *h)
     if (h->weight != NULL) narrow_weights(s, h->weight);
     step_upload(s, s->loss_weight.m, h->weight);
     RUN(s, fill, .x = s->loss.m, .value = 0);
+    rows_new(s, h);
 }
 
 void inputs_make(struct step *s)
@@ -199,4 +305,7 @@ void inputs_free(struct step *s)
     ten_free(s, &s->target);
     ten_free(s, &s->loss_weight);
     ten_free(s, &s->loss);
+    ten_free(s, &s->rotary_rows);
+    ten_free(s, &s->rotary_row);
+    ten_free(s, &s->row_state);
 }

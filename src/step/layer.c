@@ -2,6 +2,8 @@
 ** layer.c - one decoder layer: x1 = x + mixer(N1(x)), y = x1 + mlp(N2(x1)),
 ** on attention rows or GDN rows, converted at an island's edges.
 */
+#include "step/executor.h"
+#include "step/gdn_flow.h"
 #include "step/layers.h"
 #include "step/rows.h"
 
@@ -11,47 +13,21 @@ static enum layer_kind kind_of(const struct step *s)
     return s->m->kind[s->layer];
 }
 
-/* One rank holds every row in packed order in both layouts: nothing to
-** convert. */
+/* Where every rank holds the same rows in both layouts nothing is converted:
+** one rank alone, and sequences that lie whole on a rank in both. */
 static bool converts_in(const struct step *s)
 {
-    return s->cp > 1 && model_input_layout(s->m, s->layer) != kind_of(s);
+    return s->converts && model_input_layout(s->m, s->layer) != kind_of(s);
 }
 
 static bool converts_out(const struct step *s)
 {
-    return s->cp > 1 && model_output_layout(s->m, s->layer) != kind_of(s);
+    return s->converts && model_output_layout(s->m, s->layer) != kind_of(s);
 }
 
 static enum category mixer_category(const struct step *s)
 {
     return kind_of(s) == LAYER_GDN ? CAT_GDN : CAT_ATTENTION;
-}
-
-static struct tensor norm(struct step *s, enum category c, const char *op,
-                          struct mat x, enum weight w, struct tensor *rstd)
-{
-    struct tensor y = ten_act(s, c, op, x.rows, x.cols);
-
-    *rstd = ten_acc(s, c, op, x.rows, 1);
-    RUN(s, rms_norm, .y = y.m, .x = x, .w = weight_of(s, w), .rstd = rstd->m,
-        .eps = s->m->eps, .zero_centred = s->m->norm_zero_centred);
-    return y;
-}
-
-/* Gradient of the norm's input; dy and rstd are freed. */
-static struct tensor norm_backward(struct step *s, const char *op,
-                                   struct tensor *dy, struct mat x,
-                                   enum weight w, struct tensor *rstd)
-{
-    struct tensor dx = ten_act(s, CAT_INPUT_GRADIENT, op, x.rows, x.cols);
-
-    RUN(s, rms_norm_bwd, .dx = dx.m, .dy = dy->m, .x = x,
-        .w = weight_of(s, w), .rstd = rstd->m,
-        .zero_centred = s->m->norm_zero_centred);
-    ten_free(s, dy);
-    ten_free(s, rstd);
-    return dx;
 }
 
 static struct tensor residual(struct step *s, enum category c, const char *op,
@@ -84,53 +60,111 @@ static struct tensor leave(struct step *s, enum category c, const char *op,
     return out;
 }
 
-struct tensor layer_forward(struct step *s, struct mat x)
+struct keep layer_keep(const struct step *s)
+{
+    const struct mode *o = &s->c.mode;
+    unsigned again = o->recompute == RECOMPUTE_SELECTIVE ? o->modules : 0;
+
+    if (o->no_grad || o->recompute == RECOMPUTE_FULL)
+        return (struct keep){false, false, false};
+    return (struct keep){true, (again & MODULE_CORE_ATTN) == 0,
+                         (again & (MODULE_MLP | MODULE_MOE)) == 0};
+}
+
+/* x1 = x + mixer(N1(x)) */
+static void mixer_part(struct step *s, struct mat x, struct layer_saved *l,
+                       struct keep keep)
+{
+    struct tensor branch;
+
+    norm_forward(s, mixer_category(s), "layer.norm1", x,
+                 weight_of(s, W_NORM1), &l->n1);
+    if (kind_of(s) == LAYER_GDN)
+        branch = gdn_forward(s, &l->n1, keep.mixer ? &l->gdn : NULL);
+    else
+        branch = attention_forward(s, &l->n1,
+                                   keep.mixer ? &l->attention : NULL,
+                                   keep.core);
+    l->x1 = residual(s, CAT_RESIDUAL_NORM, "layer.residual1", x, &branch);
+}
+
+/* mlp(N2(x1)) */
+static struct tensor mlp_part(struct step *s, struct layer_saved *l,
+                              bool keep)
+{
+    norm_forward(s, CAT_RESIDUAL_NORM, "layer.norm2", l->x1.m,
+                 weight_of(s, W_NORM2), &l->n2);
+    return mlp_forward(s, &l->n2, keep ? &l->mlp : NULL);
+}
+
+/* The output's name: a boundary, the head's input, or of a pass that runs
+** again. */
+static struct tensor output_of(struct step *s, struct layer_saved *l,
+                               struct tensor *branch)
 {
     bool last = s->layer == s->m->layers - 1;
-    enum category c = last ? CAT_HEAD : CAT_BOUNDARIES;
-    const char *op = last ? "head.input" : "layer.boundary";
-    bool gdn = kind_of(s) == LAYER_GDN;
-    struct tensor entry = {NULL, {0}}, n, rstd, branch, x1, y;
+    bool again = s->phase == PHASE_RECOMPUTE;
+    enum category c = again ? CAT_RESIDUAL_NORM
+                            : last ? CAT_HEAD : CAT_BOUNDARIES;
+    const char *op = again ? "layer.output"
+                           : last ? "head.input" : "layer.boundary";
+    struct tensor y = residual(s, c, op, l->x1.m, branch);
 
-    x = enter(s, x, &entry);
-    n = norm(s, mixer_category(s), "layer.norm1", x, W_NORM1, &rstd);
-    ten_free(s, &rstd);
-    branch = gdn ? gdn_forward(s, n.m, NULL)
-                 : attention_forward(s, n.m, NULL);
-    ten_free(s, &n);
-    x1 = residual(s, CAT_RESIDUAL_NORM, "layer.residual1", x, &branch);
-    n = norm(s, CAT_RESIDUAL_NORM, "layer.norm2", x1.m, W_NORM2, &rstd);
-    ten_free(s, &rstd);
-    branch = mlp_forward(s, n.m, NULL);
-    ten_free(s, &n);
-    y = residual(s, c, op, x1.m, &branch);
-    ten_free(s, &x1);
-    ten_free(s, &entry);    /* the caller's argument: held to the end */
     return leave(s, c, op, &y);
 }
 
-void layer_recompute(struct step *s, struct mat x, struct layer_saved *l)
+struct tensor layer_forward(struct step *s, struct mat x,
+                            struct layer_saved *l, struct keep keep)
 {
-    bool gdn = kind_of(s) == LAYER_GDN;
     struct tensor branch, y;
 
     x = enter(s, x, &l->entry);
-    l->n1 = norm(s, mixer_category(s), "layer.norm1", x, W_NORM1,
-                 &l->n1_rstd);
-    branch = gdn ? gdn_forward(s, l->n1.m, &l->gdn)
-                 : attention_forward(s, l->n1.m, &l->attention);
-    l->x1 = residual(s, CAT_RESIDUAL_NORM, "layer.residual1", x, &branch);
-    l->n2 = norm(s, CAT_RESIDUAL_NORM, "layer.norm2", l->x1.m, W_NORM2,
-                 &l->n2_rstd);
-    branch = mlp_forward(s, l->n2.m, &l->mlp);
-    y = residual(s, CAT_RESIDUAL_NORM, "layer.output", l->x1.m, &branch);
-    l->y = leave(s, CAT_RESIDUAL_NORM, "layer.output", &y);
+    mixer_part(s, x, l, keep);
+    branch = mlp_part(s, l, keep.mlp);
+    y = output_of(s, l, &branch);
+    if (keep.mixer) return y;
+    ten_free(s, &l->x1);
+    ten_free(s, &l->entry);     /* the caller's argument: held to the end */
+    return y;
+}
+
+void layer_restore(struct step *s, struct mat x, struct layer_saved *l)
+{
+    struct keep keep = layer_keep(s);
+    struct tensor y = {NULL, {0}};
+
+    if (!keep.mixer)
+        y = layer_forward(s, x, l, (struct keep){true, true, true});
+    else if (!keep.mlp)
+        y = mlp_part(s, l, true);
+    ten_free(s, &y);
+}
+
+/* What the layer of a recomputing pass kept of the core. */
+static bool core_kept(const struct step *s)
+{
+    struct keep keep = layer_keep(s);
+
+    return keep.core || !keep.mixer;
+}
+
+static struct tensor mixer_backward(struct step *s, struct mat x,
+                                    struct layer_saved *l, struct mat d)
+{
+    struct tensor dn;
+
+    if (kind_of(s) == LAYER_GDN)
+        dn = gdn_backward(s, &l->gdn, &l->n1, d);
+    else
+        dn = attention_backward(s, &l->attention, &l->n1, d, core_kept(s));
+    return norm_backward(s, "layer.norm1_bwd", &dn,
+                         converts_in(s) ? l->entry.m : x,
+                         weight_of(s, W_NORM1), &l->n1);
 }
 
 struct tensor layer_backward(struct step *s, struct mat x,
                              struct layer_saved *l, struct tensor *dy)
 {
-    bool gdn = kind_of(s) == LAYER_GDN;
     struct tensor inner = {NULL, {0}}, dn, dx1, dx, out;
     struct mat d = dy->m;
 
@@ -140,15 +174,12 @@ struct tensor layer_backward(struct step *s, struct mat x,
         d = inner.m;
     }
     dn = mlp_backward(s, &l->mlp, &l->n2, d);
-    dx1 = norm_backward(s, "layer.norm2_bwd", &dn, l->x1.m, W_NORM2,
-                        &l->n2_rstd);
+    dx1 = norm_backward(s, "layer.norm2_bwd", &dn, l->x1.m,
+                        weight_of(s, W_NORM2), &l->n2);
     ten_free(s, &l->x1);
     RUN(s, add, .out = dx1.m, .a = dx1.m, .b = d);
     ten_free(s, &inner);
-    dn = gdn ? gdn_backward(s, &l->gdn, &l->n1, dx1.m)
-             : attention_backward(s, &l->attention, &l->n1, dx1.m);
-    dx = norm_backward(s, "layer.norm1_bwd", &dn,
-                       converts_in(s) ? l->entry.m : x, W_NORM1, &l->n1_rstd);
+    dx = mixer_backward(s, x, l, dx1.m);
     ten_free(s, &l->entry);
     RUN(s, add, .out = dx.m, .a = dx.m, .b = dx1.m);
     ten_free(s, &dx1);
@@ -158,7 +189,21 @@ struct tensor layer_backward(struct step *s, struct mat x,
                            LAYER_ATTENTION);
         ten_free(s, &dx);
     }
-    ten_free(s, &l->y);
     ten_free(s, dy);
     return out;
+}
+
+void layer_drop(struct step *s, struct layer_saved *l)
+{
+    ten_free(s, &l->entry);
+    ten_free_all(s, TENSORS(&l->n1));
+    ten_free(s, &l->x1);
+    ten_free_all(s, TENSORS(&l->n2));
+    ten_free_all(s, TENSORS(&l->attention));
+    ten_free_all(s, TENSORS(&l->gdn));
+    mlp_drop(s, &l->mlp);
+    if (kind_of(s) == LAYER_GDN)
+        gdn_drop(s);
+    else
+        executor_drop(s);
 }

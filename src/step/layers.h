@@ -1,5 +1,6 @@
 /*
-** layers.h - a decoder layer, the wave's inputs and the head.
+** layers.h - a decoder layer, the wave's inputs, the head and the hidden
+** outputs.
 */
 #ifndef STEP_LAYERS_H
 #define STEP_LAYERS_H
@@ -7,25 +8,37 @@
 #include "step/mixers.h"
 #include "step/rank_state.h"
 
-/* What a recomputed layer keeps, beside its boundary. */
+/* What a layer keeps for its backward, beside its boundary. */
 struct layer_saved {
     struct tensor entry;        /* GDN rows at an island's entry, else empty */
-    struct tensor n1, n1_rstd, x1, n2, n2_rstd;
+    struct norm_saved n1;
+    struct tensor x1;
+    struct norm_saved n2;
     struct attention_saved attention;
     struct gdn_saved gdn;
     struct mlp_saved mlp;
-    struct tensor y;            /* the recomputed output */
 };
 
-/* The current layer on its boundary x: the next boundary, or the head's
-** input after the last layer. Nothing is kept. */
-struct tensor layer_forward(struct step *s, struct mat x);
-/* The same, keeping what the backward needs. */
-void layer_recompute(struct step *s, struct mat x, struct layer_saved *l);
+/* What a pass over a layer keeps. core goes with mixer; x1 is kept when
+** mixer is. */
+struct keep { bool mixer, core, mlp; };
+/* Of the forward, as the mode has it: nothing of full recompute and without
+** gradients, everything of none. The passes that run again keep all. */
+struct keep layer_keep(const struct step *s);
+
+/* The current layer on its boundary x, keeping in l what keep says: the next
+** boundary, or the head's input after the last layer. */
+struct tensor layer_forward(struct step *s, struct mat x,
+                            struct layer_saved *l, struct keep keep);
+/* What the backward needs and the forward did not keep, the core of
+** attention apart, which its own backward runs again. */
+void layer_restore(struct step *s, struct mat x, struct layer_saved *l);
 /* Gradient of x from the gradient of the output; frees what l holds and dy
 ** when done with them. */
 struct tensor layer_backward(struct step *s, struct mat x,
                              struct layer_saved *l, struct tensor *dy);
+/* Frees what l holds without a backward. */
+void layer_drop(struct step *s, struct layer_saved *l);
 
 /* The wave's inputs (inputs.c). */
 void inputs_make(struct step *s);
@@ -34,5 +47,14 @@ void inputs_free(struct step *s);
 /* Final norm, logits and loss of the labelled rows in chunks, and back: the
 ** gradient of x, which is freed. Loss is added to s->loss. */
 struct tensor head_run(struct step *s, struct tensor *x);
+
+/* Hidden waves (hidden.c): room for the outputs; final norm and one output a
+** sequence, which the wave holds to its end; the mean of their squares, added
+** over sequences to *loss, and back to the gradient of x, which is freed. */
+int hidden_new(struct step *s);
+void hidden_free(struct step *s);
+void hidden_forward(struct step *s, struct tensor *x);
+struct tensor hidden_loss(struct step *s, struct tensor *x, double *loss);
+void hidden_drop(struct step *s);
 
 #endif

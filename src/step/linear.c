@@ -7,6 +7,7 @@
 ** projections do.
 */
 #include "step/rank_state.h"
+#include "step/rows.h"
 
 static int64_t joined_width(const struct projection *p, int n)
 {
@@ -14,6 +15,21 @@ static int64_t joined_width(const struct projection *p, int n)
     int i;
 
     for (i = 0; i < n; i++) w += p[i].out;
+    return w;
+}
+
+/* Columns of a projection's adapter output. */
+static int64_t adapter_width(const struct projection *p)
+{
+    return p->whole > 0 ? p->whole : p->out;
+}
+
+static int64_t adapters_width(const struct projection *p, int n)
+{
+    int64_t w = 0;
+    int i;
+
+    for (i = 0; i < n; i++) w += adapter_width(&p[i]);
     return w;
 }
 
@@ -32,24 +48,52 @@ static bool any_adapter(const struct step *s, const struct projection *p,
     return false;
 }
 
-/* scale (x A^T) B^T of one projection; h keeps x A^T. */
-static struct tensor adapter_forward(struct step *s, enum category c,
+/* (x A^T) B^T of one projection; h keeps x A^T. */
+static struct tensor adapter_product(struct step *s, enum category c,
                                      const char *op, struct mat x,
                                      const struct projection *p,
                                      struct tensor *h)
 {
     struct adapter *a = adapter_of(s, p->site);
-    struct tensor out, scaled;
+    struct tensor out;
 
     *h = ten_act(s, c, op, x.rows, s->c.lora_rank);
     RUN(s, gemm, .c = h->m, .a = x, .b = a->a.m, .trans_b = true, .alpha = 1);
-    out = ten_act(s, c, op, x.rows, p->out);
+    out = ten_act(s, c, op, x.rows, adapter_width(p));
     RUN(s, gemm, .c = out.m, .a = h->m, .b = a->b.m, .trans_b = true,
         .alpha = 1);
-    scaled = ten_act(s, c, op, x.rows, p->out);
-    RUN(s, scale, .out = scaled.m, .a = out.m, .s = s->lora_scale);
-    ten_free(s, &out);
-    return scaled;
+    return out;
+}
+
+/* *x times the adapters' scale, in a tensor of its own. */
+static void scaled(struct step *s, enum category c, const char *op,
+                   struct tensor *x)
+{
+    struct tensor y = ten_act(s, c, op, x->m.rows, x->m.cols);
+
+    RUN(s, scale, .out = y.m, .a = x->m, .s = s->lora_scale);
+    ten_free(s, x);
+    *x = y;
+}
+
+static struct tensor adapter_forward(struct step *s, enum category c,
+                                     const char *op, struct mat x,
+                                     const struct projection *p,
+                                     struct tensor *h)
+{
+    struct tensor out = adapter_product(s, c, op, x, p, h);
+
+    scaled(s, c, op, &out);
+    return out;
+}
+
+static struct tensor zero_piece(struct step *s, enum category c,
+                                const char *op, int64_t rows, int64_t cols)
+{
+    struct tensor x = ten_act(s, c, op, rows, cols);
+
+    RUN(s, fill, .x = x.m, .value = 0);
+    return x;
 }
 
 /* The scaled adapter outputs side by side; projections without an adapter
@@ -66,16 +110,14 @@ static struct tensor adapters_forward(struct step *s, enum category c,
     for (i = 0; i < n; i++)
         if (has_adapter(s, &p[i]))
             part[i] = adapter_forward(s, c, op, x, &p[i], &h[i]);
-    if (n == 1) return part[0];
-    joined = ten_act(s, c, op, x.rows, joined_width(p, n));
-    for (i = 0; i < n; col += p[i++].out) {
-        struct mat to = mat_cols(joined.m, col, p[i].out);
-        if (has_adapter(s, &p[i]))
-            RUN(s, copy, .dst = to, .src = part[i].m);
         else
-            RUN(s, fill, .x = to, .value = 0);
-        ten_free(s, &part[i]);
-    }
+            part[i] = zero_piece(s, c, op, x.rows, adapter_width(&p[i]));
+    if (n == 1) return part[0];
+    joined = ten_act(s, c, op, x.rows, adapters_width(p, n));
+    for (i = 0; i < n; col += adapter_width(&p[i++]))
+        RUN(s, copy, .dst = mat_cols(joined.m, col, part[i].m.cols),
+            .src = part[i].m);
+    for (i = 0; i < n; i++) ten_free(s, &part[i]);
     return joined;
 }
 
@@ -89,13 +131,11 @@ static void base_forward(struct step *s, struct mat out, struct mat x,
         RUN(s, add, .out = out, .a = out, .b = weight_of(s, p->bias));
 }
 
-struct tensor linear_forward(struct step *s, enum category c, const char *op,
-                             struct mat x, const struct projection *p, int n,
-                             struct tensor *h)
+static struct tensor base_product(struct step *s, enum category c,
+                                  const char *op, struct mat x,
+                                  const struct projection *p, int n)
 {
-    struct tensor own[PROJECTIONS] = {{NULL, {0}}};
-    struct tensor *keep = h != NULL ? h : own;
-    struct tensor base, delta, sum;
+    struct tensor base;
     int64_t col = 0;
     int i;
 
@@ -103,15 +143,86 @@ struct tensor linear_forward(struct step *s, enum category c, const char *op,
     base = ten_act(s, c, op, x.rows, joined_width(p, n));
     for (i = 0; i < n; col += p[i++].out)
         base_forward(s, mat_cols(base.m, col, p[i].out), x, &p[i]);
-    if (!any_adapter(s, p, n)) return base;
+    return base;
+}
+
+/* base + delta in a tensor of its own; both are freed. */
+static struct tensor sum_of(struct step *s, enum category c, const char *op,
+                            struct tensor *base, struct tensor *delta)
+{
+    struct tensor sum = ten_act(s, c, op, base->m.rows, base->m.cols);
+
+    RUN(s, add, .out = sum.m, .a = base->m, .b = delta->m);
+    ten_free(s, base);
+    ten_free(s, delta);
+    return sum;
+}
+
+/* base and the adapters' outputs on x, summed; base is freed. */
+static struct tensor adapted(struct step *s, enum category c, const char *op,
+                             struct tensor *base, struct mat x,
+                             const struct projection *p, int n,
+                             struct tensor *h)
+{
+    struct tensor own[PROJECTIONS] = {{NULL, {0}}}, delta, sum;
+    int i;
+
+    if (!any_adapter(s, p, n)) return *base;
     workspace_use(s, WS_BLAS);
-    delta = adapters_forward(s, c, op, x, p, n, keep);
-    sum = ten_act(s, c, op, x.rows, joined_width(p, n));
-    RUN(s, add, .out = sum.m, .a = base.m, .b = delta.m);
-    ten_free(s, &base);
-    ten_free(s, &delta);
+    delta = adapters_forward(s, c, op, x, p, n, h != NULL ? h : own);
+    sum = sum_of(s, c, op, base, &delta);
     for (i = 0; h == NULL && i < n; i++) ten_free(s, &own[i]);
     return sum;
+}
+
+struct tensor linear_forward(struct step *s, enum category c, const char *op,
+                             struct mat x, const struct projection *p, int n,
+                             struct tensor *h)
+{
+    struct tensor base = base_product(s, c, op, x, p, n);
+
+    return adapted(s, c, op, &base, x, p, n, h);
+}
+
+struct tensor column_forward(struct step *s, enum category c, const char *op,
+                             struct norm_saved *in, const struct projection *p,
+                             int n, struct tensor *h)
+{
+    struct tensor base = base_product(s, c, op, in->out.m, p, n), sum;
+
+    if (h == NULL) {
+        ten_free(s, &in->rstd);
+        ten_free(s, &in->local);
+    }
+    sum = adapted(s, c, op, &base, in->out.m, p, n, h);
+    if (h == NULL) ten_free(s, &in->out);
+    return sum;
+}
+
+struct tensor row_forward(struct step *s, enum category c, const char *op,
+                          struct mat x, const struct projection *p,
+                          struct tensor *h)
+{
+    struct tensor own = {NULL, {0}}, base, delta, sum;
+
+    base = base_product(s, c, op, x, p, 1);
+    if (s->tp == 1) return adapted(s, c, op, &base, x, p, 1, h);
+    tp_scatter(s, c, op, &base);
+    if (!any_adapter(s, p, 1)) return base;
+    workspace_use(s, WS_BLAS);
+    delta = adapter_product(s, c, op, x, p, h != NULL ? h : &own);
+    tp_scatter(s, c, op, &delta);
+    scaled(s, c, op, &delta);
+    sum = sum_of(s, c, op, &base, &delta);
+    ten_free(s, &own);
+    return sum;
+}
+
+/* The thread that runs the backward makes a BLAS handle of its own, once; for
+** mixtures of experts it was not seen in what was traced of them. */
+static void backward_begins(struct step *s)
+{
+    if (s->m->experts == 0) workspace_use(s, WS_AUTOGRAD);
 }
 
 /* g (op)= a^T b: straight into the gradient the first time, through a
@@ -135,23 +246,21 @@ static void gradient_add(struct step *s, struct mat g, bool fresh,
     ten_free(s, &t);
 }
 
-/* Adds to dx the adapter's share of one projection; its gradients appear. */
+/* Adds to dx the adapter's share of one projection from d, the scaled
+** gradient of its output, freed; its gradients appear. */
 static void adapter_backward(struct step *s, enum category c, const char *op,
-                             struct mat dy, struct mat x,
+                             struct tensor *d, struct mat x,
                              const struct projection *p, struct tensor *h,
                              struct tensor *dx)
 {
     struct adapter *a = adapter_of(s, p->site);
     bool first = dx->b == NULL;
-    struct tensor d, dh, part;
+    struct tensor dh, part;
 
-    adapter_gradients(s, a);
-    d = ten_act(s, c, op, dy.rows, dy.cols);
-    RUN(s, scale, .out = d.m, .a = dy, .s = s->lora_scale);
-    dh = ten_act(s, c, op, dy.rows, s->c.lora_rank);
-    RUN(s, gemm, .c = dh.m, .a = d.m, .b = a->b.m, .alpha = 1);
-    gradient_add(s, a->grad_b.m, a->grad_fresh, d.m, h->m);
-    ten_free(s, &d);
+    dh = ten_act(s, c, op, d->m.rows, s->c.lora_rank);
+    RUN(s, gemm, .c = dh.m, .a = d->m, .b = a->b.m, .alpha = 1);
+    gradient_add(s, a->grad_b.m, a->grad_fresh, d->m, h->m);
+    ten_free(s, d);
     ten_free(s, h);
     gradient_add(s, a->grad_a.m, a->grad_fresh, dh.m, x);
     part = ten_act(s, c, op, x.rows, x.cols);
@@ -165,25 +274,64 @@ static void adapter_backward(struct step *s, enum category c, const char *op,
     ten_free(s, &part);
 }
 
+static struct tensor base_backward(struct step *s, enum category c,
+                                   const char *op, struct mat dy,
+                                   struct mat x, const struct projection *p,
+                                   int n)
+{
+    struct tensor base = ten_act(s, c, op, x.rows, x.cols);
+    int64_t col = 0;
+    int i;
+
+    for (i = 0; i < n; col += p[i++].out)
+        RUN(s, gemm, .c = base.m, .a = mat_cols(dy, col, p[i].out),
+            .b = weight_of(s, p[i].w), .alpha = 1, .beta = i > 0);
+    return base;
+}
+
 struct tensor linear_backward(struct step *s, enum category c, const char *op,
                               struct mat dy, struct mat x,
                               const struct projection *p, int n,
                               struct tensor *h)
 {
-    struct tensor dx = {NULL, {NULL, x.rows, x.cols, x.cols, x.t}}, base;
+    struct tensor dx = {NULL, {NULL, x.rows, x.cols, x.cols, x.t}}, base, d;
     int64_t col = 0;
     int i;
 
-    for (i = 0; i < n; col += p[i++].out)
-        if (has_adapter(s, &p[i]))
-            adapter_backward(s, c, op, mat_cols(dy, col, p[i].out), x, &p[i],
-                             &h[i], &dx);
-    base = ten_act(s, c, op, x.rows, x.cols);
-    for (col = 0, i = 0; i < n; col += p[i++].out)
-        RUN(s, gemm, .c = base.m, .a = mat_cols(dy, col, p[i].out),
-            .b = weight_of(s, p[i].w), .alpha = 1, .beta = i > 0);
+    for (i = 0; i < n; col += p[i++].out) {
+        if (!has_adapter(s, &p[i])) continue;
+        backward_begins(s);
+        adapter_gradients(s, adapter_of(s, p[i].site));
+        d = ten_act(s, c, op, dy.rows, adapter_width(&p[i]));
+        RUN(s, scale, .out = d.m, .a = mat_cols(dy, col, p[i].out),
+            .s = s->lora_scale);
+        adapter_backward(s, c, op, &d, x, &p[i], &h[i], &dx);
+    }
+    base = base_backward(s, c, op, dy, x, p, n);
     if (dx.b == NULL && x.rows > 0) return base;
     RUN(s, add, .out = dx.m, .a = dx.m, .b = base.m);
     ten_free(s, &base);
+    return dx;
+}
+
+/* Over several ranks the base's path comes first, each path gathers the
+** gradient for itself, and the scale stands before the gather. */
+struct tensor row_backward(struct step *s, enum category c, const char *op,
+                           struct mat dy, struct mat x,
+                           const struct projection *p, struct tensor *h)
+{
+    struct tensor whole, dx, d;
+
+    if (s->tp == 1) return linear_backward(s, c, op, dy, x, p, 1, h);
+    whole = tp_gather(s, c, op, dy);
+    dx = base_backward(s, c, op, whole.m, x, p, 1);
+    ten_free(s, &whole);
+    if (!has_adapter(s, p)) return dx;
+    backward_begins(s);
+    adapter_gradients(s, adapter_of(s, p->site));
+    d = ten_act(s, c, op, dy.rows, dy.cols);
+    whole = tp_gather(s, c, op, d.m);
+    ten_free(s, &d);
+    adapter_backward(s, c, op, &whole, x, p, h, &dx);
     return dx;
 }

@@ -1,5 +1,11 @@
 /*
-** linear.h - adapted linear layers.
+** linear.h - adapted linear layers, and the norms in front of them.
+**
+** Tensor parallelism: a column-parallel group has its outputs split over the
+** ranks, a row-parallel projection its inputs. Between them the rows are
+** split instead (sequence parallelism): x and its norm are [rows / tp, H],
+** gathered before a column-parallel group, summed and scattered after a
+** row-parallel projection. At tp 1 both are the same rows and nothing moves.
 */
 #ifndef STEP_LINEAR_H
 #define STEP_LINEAR_H
@@ -7,14 +13,31 @@
 #include "step/weights.h"
 
 /* One projection of a joined group: weight, adapter site (SITE_COUNT: none),
-** its columns in the joined output, and its bias (0: none). */
+** its columns in the joined output, its bias (0: none), and the columns of its
+** adapter's output where that is not split (0: the same). */
 struct projection {
     enum weight w;
     enum site site;
     int64_t out;
     enum weight bias;
+    int64_t whole;
 };
 #define PROJECTIONS 4
+
+/* What a norm leaves for the backward: its own rows' reciprocal norms and
+** output, and the output of all rows, which is what the adapters read. At tp
+** 1 local stays empty. The framework's fused norm and projection frees its
+** output when nothing asks for it; the adapters do. */
+struct norm_saved { struct tensor rstd, local, out; };
+
+/* N(x) of rows x [rows / tp, H]. */
+void norm_forward(struct step *s, enum category c, const char *op,
+                  struct mat x, struct mat w, struct norm_saved *n);
+/* Gradient of x from dn [rows, H], freed; frees what is left of n, out
+** apart. */
+struct tensor norm_backward(struct step *s, const char *op, struct tensor *dn,
+                            struct mat x, struct mat w,
+                            struct norm_saved *n);
 
 /* sum = x W^T + scale (x A^T) B^T for n projections of one input, outputs
 ** side by side. Returns [rows, sum of out]. h[i] receives x A^T (kept for
@@ -23,11 +46,24 @@ struct projection {
 struct tensor linear_forward(struct step *s, enum category c, const char *op,
                              struct mat x, const struct projection *p, int n,
                              struct tensor *h);
-/* dx [rows, in] of such a group; adapters first (gradients appear), then
-** the frozen base, sums in place. h is freed. */
+/* The same of a norm's output. Without h the norm goes: rstd and the local
+** rows after the base product, the output after the sum. */
+struct tensor column_forward(struct step *s, enum category c, const char *op,
+                             struct norm_saved *in, const struct projection *p,
+                             int n, struct tensor *h);
+/* A row-parallel projection of x [rows, in / tp]: [rows / tp, out]. */
+struct tensor row_forward(struct step *s, enum category c, const char *op,
+                          struct mat x, const struct projection *p,
+                          struct tensor *h);
+/* dx [rows, in] of a group; adapters first (gradients appear), then the
+** frozen base, sums in place. h is freed. */
 struct tensor linear_backward(struct step *s, enum category c, const char *op,
                               struct mat dy, struct mat x,
                               const struct projection *p, int n,
                               struct tensor *h);
+/* The same of a row-parallel projection, dy [rows / tp, out]. */
+struct tensor row_backward(struct step *s, enum category c, const char *op,
+                           struct mat dy, struct mat x,
+                           const struct projection *p, struct tensor *h);
 
 #endif

@@ -7,8 +7,11 @@
 
 #include "step/linear.h"
 
-/* The routed part's host side, one layer at a time (moe_route.c). */
+/* The routed part's host side (moe_route.c): of the current layer. */
 struct moe_route {
+    /* of every layer, back to back; below are the current one's */
+    int64_t *all_counts, *all_offset;
+    struct range *all_block;
     int64_t *counts;            /* [cp][experts] pairs rank r sends to e */
     int64_t *own;               /* [experts] of this rank; apart, because the
                                    others read it while counts is written */
@@ -25,25 +28,31 @@ struct expert_pad { struct tensor a, b; };
 struct mlp_saved {
     struct tensor scores, map, idx, weight;     /* router */
     struct tensor row_map;      /* holds the row and slot arrays */
-    int32_t *row, *slot;        /* device, within row_map */
-    int64_t pairs;              /* received on this rank */
     struct tensor permuted;     /* ep 1, until the MoE forward returns */
     struct tensor sorted, weight_permuted, weight_sorted;
     struct tensor fc1, act, h1, h2;
     struct expert_pad pad1, pad2;
     /* shared expert, or the dense MLP */
     struct tensor s_fc1, s_act, s_pre, s_logit, s_h[PROJECTIONS], s_h_down;
+    struct tensor s_part[2];    /* gate and up apart, where SwiGLU is not
+                                   one operator */
+    int64_t pairs;              /* received on this rank; here tensors end */
+    int32_t *row, *slot;        /* device, within row_map */
 };
 
-/* MoE with shared expert, or the dense MLP of dense members. */
-struct tensor mlp_forward(struct step *s, struct mat n,
+/* MoE with shared expert, or the dense MLP of dense members: [rows / tp, H].
+** saved NULL: nothing is kept, n included. The backward frees what was saved
+** and n's output, and returns the gradient of that. */
+struct tensor mlp_forward(struct step *s, struct norm_saved *n,
                           struct mlp_saved *saved);
 struct tensor mlp_backward(struct step *s, struct mlp_saved *saved,
-                           struct tensor *n, struct mat dout);
+                           struct norm_saved *n, struct mat dout);
+void mlp_drop(struct step *s, struct mlp_saved *v);
 
 /* ---- the MoE's parts ---------------------------------------------------- */
 
 int moe_route_new(struct step *s);          /* host arrays; moe_route.c */
+void moe_route_enter(struct step *s);       /* those of the current layer */
 void moe_route_free(struct step *s);
 /* Router and sort: who gets which pairs. Fills the router's part of v and
 ** s->route. */
@@ -78,7 +87,7 @@ struct tensor experts_backward(struct step *s, struct mlp_saved *v,
 
 /* Shared expert, or the dense MLP (shared.c): [T, H]. The backward returns
 ** the gradient of n. */
-struct tensor shared_forward(struct step *s, struct mat n,
+struct tensor shared_forward(struct step *s, struct norm_saved *n,
                              struct mlp_saved *v, bool save);
 struct tensor shared_backward(struct step *s, struct mlp_saved *v,
                               struct mat n, struct mat dy);

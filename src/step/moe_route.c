@@ -18,27 +18,37 @@ int moe_route_new(struct step *s)
 {
     int64_t el = s->local_experts, ep = s->c.ep;
     struct moe_route *r = &s->route;
+    size_t layers = (size_t)s->m->layers;
 
-    r->counts = calloc((size_t)(s->cp * s->m->experts) + 1,
-                       sizeof *r->counts);
+    r->all_counts = calloc(layers * (size_t)(s->cp * s->m->experts) + 1,
+                           sizeof *r->counts);
     r->own = calloc((size_t)s->m->experts + 1, sizeof *r->own);
-    r->offset = calloc((size_t)el + 1, sizeof *r->offset);
-    r->block = calloc((size_t)(el * ep) + 1, sizeof *r->block);
+    r->all_offset = calloc(layers * ((size_t)el + 1), sizeof *r->offset);
+    r->all_block = calloc(layers * (size_t)(el * ep) + 1, sizeof *r->block);
     s->received = calloc((size_t)s->m->layers + 1, sizeof *s->received);
     s->sent = calloc((size_t)(s->m->layers * s->m->experts) + 1,
                      sizeof *s->sent);
-    if (r->counts == NULL || r->own == NULL || r->offset == NULL ||
-        r->block == NULL || s->received == NULL || s->sent == NULL)
+    if (r->all_counts == NULL || r->own == NULL || r->all_offset == NULL ||
+        r->all_block == NULL || s->received == NULL || s->sent == NULL)
         return s->rc = err_nomem(s->e);
     return ERR_OK;
 }
 
+void moe_route_enter(struct step *s)
+{
+    struct moe_route *r = &s->route;
+
+    r->counts = r->all_counts + s->layer * s->cp * s->m->experts;
+    r->offset = r->all_offset + s->layer * (s->local_experts + 1);
+    r->block = r->all_block + s->layer * s->local_experts * s->c.ep;
+}
+
 void moe_route_free(struct step *s)
 {
-    free(s->route.counts);
+    free(s->route.all_counts);
     free(s->route.own);
-    free(s->route.offset);
-    free(s->route.block);
+    free(s->route.all_offset);
+    free(s->route.all_block);
     free(s->route.forced);
     free(s->received);
     free(s->sent);

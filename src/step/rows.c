@@ -64,7 +64,7 @@ struct tensor rows_convert(struct step *s, enum category c, const char *op,
 {
     const struct exchange *e = to == LAYER_GDN ? &s->rp->to_gdn
                                                : &s->rp->to_attention;
-    int64_t rows = step_rows(s, to);
+    int64_t rows = step_rows(s, to) / s->tp;
     struct tensor send, recv, out;
 
     send = ten_act(s, c, op, x.rows, x.cols);
@@ -78,4 +78,19 @@ struct tensor rows_convert(struct step *s, enum category c, const char *op,
         .n = e->recv_first[s->cp]);
     ten_free(s, &recv);
     return out;
+}
+
+struct tensor tp_gather(struct step *s, enum category c, const char *op,
+                        struct mat x)
+{
+    return ten_act(s, c, op, x.rows * s->tp, x.cols);
+}
+
+void tp_scatter(struct step *s, enum category c, const char *op,
+                struct tensor *x)
+{
+    struct tensor part = ten_act(s, c, op, x->m.rows / s->tp, x->m.cols);
+
+    ten_free(s, x);
+    *x = part;
 }

@@ -24,4 +24,12 @@ void step_upload(struct step *s, struct mat dst, const void *src);
 struct tensor rows_convert(struct step *s, enum category c, const char *op,
                            struct mat x, enum layer_kind to);
 
+/* Sequence parallelism, tp > 1 (dry alone): the rows of all tensor-parallel
+** ranks, [tp * rows, cols]; and the sum over ranks of *x, of which this rank
+** keeps its share of the rows, [rows / tp, cols], in place of *x. */
+struct tensor tp_gather(struct step *s, enum category c, const char *op,
+                        struct mat x);
+void tp_scatter(struct step *s, enum category c, const char *op,
+                struct tensor *x);
+
 #endif

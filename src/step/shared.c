@@ -2,7 +2,7 @@
 ** shared.c - the shared expert with its sigmoid gate, and the dense MLP of
 ** dense members: SwiGLU with adapters on gate, up and down.
 */
-#include "step/rank_state.h"
+#include "step/layers.h"
 
 struct swiglu_sites {
     struct projection up[2];    /* gate | up */
@@ -20,13 +20,13 @@ static struct swiglu_sites sites_of(const struct model *m)
     t.gated = !dense && m->shared_gate;
     t.up[0] = (struct projection){dense ? W_MLP_GATE : W_SHARED_GATE,
                                   dense ? SITE_MLP_GATE : SITE_SHARED_GATE,
-                                  t.ffn, 0};
+                                  t.ffn, 0, 0};
     t.up[1] = (struct projection){dense ? W_MLP_UP : W_SHARED_UP,
                                   dense ? SITE_MLP_UP : SITE_SHARED_UP,
-                                  t.ffn, 0};
+                                  t.ffn, 0, 0};
     t.down = (struct projection){dense ? W_MLP_DOWN : W_SHARED_DOWN,
                                  dense ? SITE_MLP_DOWN : SITE_SHARED_DOWN,
-                                 m->hidden, 0};
+                                 m->hidden, 0, 0};
     return t;
 }
 
@@ -46,26 +46,58 @@ static struct tensor gate_forward(struct step *s, struct mat n,
     return out;
 }
 
-struct tensor shared_forward(struct step *s, struct mat n,
+/* Gate and up as the eager operators of a dense attention model keep them:
+** tensors of their own beside the joined one. */
+static bool is_apart(const struct step *s)
+{
+    return s->c.mode.eager && s->m->experts == 0 && !s->m->hybrid;
+}
+
+static void swiglu(struct step *s, struct mlp_saved *v, int64_t ffn)
+{
+    int64_t rows = v->s_fc1.m.rows;
+    int i;
+
+    for (i = 0; i < 2 && is_apart(s); i++) {
+        v->s_part[i] = ten_act(s, CAT_SHARED_EXPERT, "shared.act.part", rows,
+                               ffn);
+        RUN(s, copy, .dst = v->s_part[i].m,
+            .src = mat_cols(v->s_fc1.m, i * ffn, ffn));
+    }
+    v->s_act = ten_act(s, CAT_SHARED_EXPERT, "shared.act", rows, ffn);
+    RUN(s, swiglu, .out = v->s_act.m, .gu = v->s_fc1.m);
+}
+
+static void free_fc1(struct step *s, struct mlp_saved *v)
+{
+    ten_free(s, &v->s_fc1);
+    ten_free(s, &v->s_part[0]);
+    ten_free(s, &v->s_part[1]);
+}
+
+struct tensor shared_forward(struct step *s, struct norm_saved *n,
                              struct mlp_saved *v, bool save)
 {
     struct swiglu_sites t = sites_of(s->m);
-    struct tensor out;
+    struct tensor *h = save ? v->s_h : NULL, out;
 
-    v->s_fc1 = linear_forward(s, CAT_SHARED_EXPERT, "shared.fc1", n, t.up, 2,
-                              save ? v->s_h : NULL);
-    v->s_act = ten_act(s, CAT_SHARED_EXPERT, "shared.act", n.rows, t.ffn);
-    RUN(s, swiglu, .out = v->s_act.m, .gu = v->s_fc1.m);
-    if (!save) ten_free(s, &v->s_fc1);
-    v->s_pre = linear_forward(s, CAT_SHARED_EXPERT, "shared.fc2", v->s_act.m,
-                              &t.down, 1, save ? &v->s_h_down : NULL);
+    if (s->m->experts == 0)
+        v->s_fc1 = column_forward(s, CAT_SHARED_EXPERT, "shared.fc1", n,
+                                  t.up, 2, h);
+    else
+        v->s_fc1 = linear_forward(s, CAT_SHARED_EXPERT, "shared.fc1",
+                                  n->out.m, t.up, 2, h);
+    swiglu(s, v, t.ffn);
+    if (!save) free_fc1(s, v);
+    v->s_pre = row_forward(s, CAT_SHARED_EXPERT, "shared.fc2", v->s_act.m,
+                           &t.down, save ? &v->s_h_down : NULL);
     if (!save) ten_free(s, &v->s_act);
     if (!t.gated) {
         out = v->s_pre;
         v->s_pre = (struct tensor){NULL, {0}};
         return out;
     }
-    out = gate_forward(s, n, v);
+    out = gate_forward(s, n->out.m, v);
     if (!save) ten_free(s, &v->s_pre);
     if (!save) ten_free(s, &v->s_logit);
     return out;
@@ -78,6 +110,13 @@ static void gate_input_backward(struct step *s, struct tensor *dlogit,
     RUN(s, gemm, .c = dn, .a = dlogit->m, .b = weight_of(s, W_SHARED_SIGMA),
         .alpha = 1, .beta = 1);
     ten_free(s, dlogit);
+}
+
+/* A module that runs again inside the backward holds its activation until
+** the operators in front of it are done (evidence.md 3, last paragraph). */
+static bool ran_again(const struct step *s)
+{
+    return !layer_keep(s).mlp;
 }
 
 struct tensor shared_backward(struct step *s, struct mlp_saved *v,
@@ -98,15 +137,16 @@ struct tensor shared_backward(struct step *s, struct mlp_saved *v,
         ten_free(s, &v->s_logit);
         d = dpre.m;
     }
-    dact = linear_backward(s, CAT_SHARED_EXPERT, "shared.fc2.backward", d,
-                           v->s_act.m, &t.down, 1, &v->s_h_down);
+    dact = row_backward(s, CAT_SHARED_EXPERT, "shared.fc2.backward", d,
+                        v->s_act.m, &t.down, &v->s_h_down);
     ten_free(s, &dpre);
-    ten_free(s, &v->s_act);
-    dfc1 = ten_act(s, CAT_SHARED_EXPERT, "shared.act.backward", dy.rows,
+    if (!ran_again(s)) ten_free(s, &v->s_act);
+    dfc1 = ten_act(s, CAT_SHARED_EXPERT, "shared.act.backward", n.rows,
                    2 * t.ffn);
     RUN(s, swiglu_bwd, .dgu = dfc1.m, .dout = dact.m, .gu = v->s_fc1.m);
     ten_free(s, &dact);
-    ten_free(s, &v->s_fc1);
+    if (ran_again(s)) ten_free(s, &v->s_act);
+    free_fc1(s, v);
     dn = linear_backward(s, CAT_SHARED_EXPERT, "shared.fc1.backward", dfc1.m,
                          n, t.up, 2, v->s_h);
     ten_free(s, &dfc1);

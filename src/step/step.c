@@ -4,6 +4,7 @@
 #include "base/num.h"
 #include "step/executor.h"
 #include "step/gdn_flow.h"
+#include "step/layers.h"
 
 /* No tensor may come near 2^64 bytes, nor all of a rank's together. */
 #define MAX_BYTES ((int64_t)1 << 55)
@@ -149,20 +150,23 @@ static int check_device(const struct step_config *c, const struct dev *d,
 }
 
 /* What is not built yet is said, not run as something else. */
-static int check_mode(const struct step_config *c, struct err *e)
+static int check_mode(const struct step_config *c, const struct dev *d,
+                      struct err *e)
 {
     const struct mode *o = &c->mode;
     int rc = mode_check(o, c->model, e);
 
     if (rc != ERR_OK) return rc;
-    if (mode_tp(o) > 1)
-        return BAD("tp: %lld: no device runs tensor parallelism yet",
-                   (long long)o->tp);
-    if (o->recompute != RECOMPUTE_FULL || o->wave != WAVE_TRAIN || o->no_grad)
-        return BAD("recompute: the step runs full recompute and a training "
-                   "wave only, not \"%s\" and \"%s\"",
-                   mode_recompute_words[o->recompute],
-                   mode_wave_words[o->wave]);
+    if (mode_tp(o) > 1 && c->model->experts > 0)
+        return BAD("tp: %lld: experts over tensor-parallel ranks are not "
+                   "built yet (use 1)", (long long)o->tp);
+    if (mode_tp(o) > 1 && d->k != NULL)
+        return BAD("tp: %lld: device %s computes one tensor-parallel rank "
+                   "only (use --device dry)", (long long)o->tp,
+                   d->ops->name);
+    if (o->wave != WAVE_TRAIN && c->plan->cp > 1 && d->k != NULL)
+        return BAD("wave: device %s makes hidden outputs at cp 1 only (use "
+                   "--device dry)", d->ops->name);
     return ERR_OK;
 }
 
@@ -171,12 +175,34 @@ static int check_config(const struct step_config *c, const struct dev *d,
 {
     int rc = check_parallel(c, e);
 
-    if (rc == ERR_OK) rc = check_mode(c, e);
+    if (rc == ERR_OK) rc = check_mode(c, d, e);
     if (rc == ERR_OK) rc = check_numbers(c, e);
     if (rc == ERR_OK) rc = check_rows(c, e);
     if (rc == ERR_OK) rc = check_stages(c, e);
     if (rc == ERR_OK) rc = check_device(c, d, comm, e);
     return rc;
+}
+
+static bool same_ranges(const struct rank_plan *r)
+{
+    int64_t i;
+
+    if (r->n_attention != r->n_gdn) return false;
+    for (i = 0; i < r->n_gdn; i++)
+        if (r->attention[i].start != r->gdn[i].start ||
+            r->attention[i].len != r->gdn[i].len) return false;
+    return true;
+}
+
+/* Do the layouts of some rank differ? Recorded ones are taken to. */
+static bool layouts_differ(const struct plan *p)
+{
+    int64_t r;
+
+    if (p->cp == 1) return false;
+    for (r = 0; p->exact && r < p->cp; r++)
+        if (!same_ranges(&p->rank[r])) return true;
+    return !p->exact;
 }
 
 static int tables_new(struct step *s)
@@ -185,7 +211,8 @@ static int tables_new(struct step *s)
 
     s->lw = calloc(n, sizeof *s->lw);
     s->boundary = calloc(n + 1, sizeof *s->boundary);
-    if (s->lw == NULL || s->boundary == NULL)
+    s->saved = calloc(n, sizeof *s->saved);
+    if (s->lw == NULL || s->boundary == NULL || s->saved == NULL)
         return err_nomem(s->e);
     return ERR_OK;
 }
@@ -198,12 +225,16 @@ static struct step *step_bare(const struct step_config *c, struct dev *d,
 
     if (s == NULL) return NULL;
     s->c = *c;
-    s->m = c->model;
+    s->whole = c->model;
+    s->tp = mode_tp(&c->mode);
+    s->share = model_share(c->model, s->tp);
+    s->m = &s->share;
     s->rp = &c->plan->rank[c->rank];
     s->dev = d;
     s->k = d->k;
     s->mem = m;
     s->cp = c->plan->cp;
+    s->converts = layouts_differ(c->plan);
     s->comm = d->k != NULL && s->cp > 1 ? comm : NULL;
     s->local_experts = s->m->experts / c->ep;
     s->lora_pad = num_max(8, c->lora_rank);
@@ -219,6 +250,7 @@ static int step_fill(struct step *s)
     if (s->rc == ERR_OK) s->rc = executor_new(s);
     if (s->rc == ERR_OK) s->rc = gdn_flow_new(s);
     if (s->rc == ERR_OK) s->rc = moe_route_new(s);
+    if (s->rc == ERR_OK) s->rc = hidden_new(s);
     if (s->rc == ERR_OK) s->rc = weights_new(s);
     return s->rc;
 }
@@ -253,5 +285,7 @@ void step_free(struct step *s)
     free(s->label_part);
     free(s->lw);
     free(s->boundary);
+    free(s->saved);
+    hidden_free(s);
     free(s);
 }

@@ -48,6 +48,13 @@ void ten_free(struct step *s, struct tensor *t)
     t->m.p = NULL;
 }
 
+void ten_free_all(struct step *s, struct tensor *t, size_t n)
+{
+    size_t i;
+
+    for (i = 0; i < n; i++) ten_free(s, &t[i]);
+}
+
 /* Pointer arithmetic on integers: on dry the addresses are made up. */
 static void *advance(const struct mat *m, int64_t elements)
 {

@@ -34,6 +34,9 @@ struct tensor ten_acc(struct step *s, enum category c, const char *op,
 struct tensor ten_of(struct step *s, enum category c, const char *op,
                      int64_t rows, int64_t cols, enum dtype t);
 void ten_free(struct step *s, struct tensor *t);
+/* n tensors in a row: a struct that holds nothing else, seen as an array. */
+void ten_free_all(struct step *s, struct tensor *t, size_t n);
+#define TENSORS(x) (struct tensor *)(x), sizeof *(x) / sizeof(struct tensor)
 /* Columns [first, first + n) of every row. */
 struct mat mat_cols(struct mat m, int64_t first, int64_t n);
 /* Rows [first, first + n). */

@@ -6,45 +6,65 @@
 
 static void forward(struct step *s)
 {
+    struct keep keep = layer_keep(s);
     int64_t l;
 
     s->phase = PHASE_FORWARD;
     s->layer = -1;
     s->boundary[0] = ten_act(s, CAT_BOUNDARIES, "embedding",
-                             s->rp->attention_rows, s->m->hidden);
+                             step_rows(s, LAYER_ATTENTION) / s->tp,
+                             s->m->hidden);
     RUN(s, embed, .out = s->boundary[0].m, .table = s->embedding.m,
         .ids = s->ids.m.p);
     for (l = 0; l < s->m->layers && s->rc == ERR_OK; l++) {
         s->layer = l;
-        s->boundary[l + 1] = layer_forward(s, s->boundary[l].m);
+        s->saved[l] = (struct layer_saved){.entry = {NULL, {0}}};
+        s->boundary[l + 1] = layer_forward(s, s->boundary[l].m, &s->saved[l],
+                                           keep);
+        if (s->c.mode.no_grad) ten_free(s, &s->boundary[l]);
     }
     s->layer = -1;
+    if (s->hidden != NULL) hidden_forward(s, &s->boundary[s->m->layers]);
 }
 
-static struct tensor head(struct step *s)
+/* The loss and its gradient in the last layer's output. */
+static struct tensor head(struct step *s, double *loss)
 {
+    struct tensor *x = &s->boundary[s->m->layers];
+
     s->phase = PHASE_HEAD;
-    return head_run(s, &s->boundary[s->m->layers]);
+    return s->hidden != NULL ? hidden_loss(s, x, loss) : head_run(s, x);
 }
 
 static void backward(struct step *s, struct tensor dy)
 {
-    struct layer_saved saved;
     int64_t l;
 
     for (l = s->m->layers - 1; l >= 0 && s->rc == ERR_OK; l--) {
         struct tensor *x = &s->boundary[l];
 
-        saved = (struct layer_saved){.y = {NULL, {0}}};
         s->layer = l;
         s->phase = PHASE_RECOMPUTE;
-        layer_recompute(s, x->m, &saved);
+        layer_restore(s, x->m, &s->saved[l]);
         s->phase = PHASE_BACKWARD;
-        dy = layer_backward(s, x->m, &saved, &dy);
+        dy = layer_backward(s, x->m, &s->saved[l], &dy);
         ten_free(s, x);
     }
     s->layer = -1;
     ten_free(s, &dy);
+}
+
+/* What a forward without a backward has kept. */
+static void drop(struct step *s)
+{
+    int64_t l;
+
+    for (l = 0; l < s->m->layers; l++) {
+        s->layer = l;
+        layer_drop(s, &s->saved[l]);
+    }
+    s->layer = -1;
+    for (l = 0; l <= s->m->layers; l++) ten_free(s, &s->boundary[l]);
 }
 
 /* Sums over ranks, the optimizer's step, the loss on the host. */
@@ -52,6 +72,7 @@ static void finish(struct step *s, double *loss)
 {
     s->phase = PHASE_OPTIMIZER;
     adapters_reduce(s);
+    if (s->hidden != NULL) return;
     if (s->comm != NULL && s->rc == ERR_OK)
         s->rc = s->comm->ops->all_reduce(s->comm, s->dev, "loss", s->loss.m, 1,
                                          s->e);
@@ -100,17 +121,24 @@ int step_wave(struct step *s, int64_t wave, const struct step_data *data,
     s->wave = wave;
     s->data = data;
     s->phase = PHASE_FORWARD;
+    /* the measuring program begins without gradients */
+    if (s->hidden != NULL) adapters_drop(s);
     mem_mark_peak(s->mem);
     out->start_bytes = allocated(s);
     adapters_zero(s);
     inputs_make(s);
     if (s->rc == ERR_OK) forward(s);
     out->retained_bytes = (int64_t)(allocated(s) - out->start_bytes);
-    if (s->rc == ERR_OK) backward(s, head(s));
-    if (s->rc == ERR_OK) finish(s, &out->loss);
+    if (s->c.mode.wave == WAVE_HIDDEN) {
+        drop(s);
+    } else {
+        if (s->rc == ERR_OK) backward(s, head(s, &out->loss));
+        if (s->rc == ERR_OK) finish(s, &out->loss);
+    }
     if (s->rc != ERR_OK && s->comm != NULL)
         s->comm->ops->abort(s->comm, e != NULL ? e->text : "failed");
     if (s->rc != ERR_OK) return s->rc;
+    if (s->hidden != NULL) hidden_drop(s);
     inputs_free(s);
     s->phase = PHASE_NONE;
     wave_result(s, out);

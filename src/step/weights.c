@@ -154,6 +154,7 @@ void workspace_use(struct step *s, enum workspace w)
         [WS_PLAIN] = {1, PLAIN_BYTES, "workspace.gemm"},
         [WS_GROUPED] = {4, PLAIN_BYTES, "workspace.grouped"},
         [WS_BLAS] = {1, BLAS_BYTES, "workspace.blas"},
+        [WS_AUTOGRAD] = {1, BLAS_BYTES, "workspace.autograd"},
     };
     int64_t layer = s->layer;
     int i;
@@ -200,6 +201,20 @@ static void zero_one(struct step *s, enum site site, struct adapter *a,
     (void)unused;
     RUN(s, fill, .x = a->grad_a.m, .value = 0);
     RUN(s, fill, .x = a->grad_b.m, .value = 0);
+}
+
+static void drop_one(struct step *s, enum site site, struct adapter *a,
+                     int64_t unused)
+{
+    (void)site;
+    (void)unused;
+    ten_free(s, &a->grad_a);
+    ten_free(s, &a->grad_b);
+}
+
+void adapters_drop(struct step *s)
+{
+    each_adapter(s, 0, drop_one);
 }
 
 void adapters_zero(struct step *s)

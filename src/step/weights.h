@@ -33,8 +33,9 @@ struct layer_weights {
 
 /* GEMM workspaces, taken at first use and kept: 32 MiB + 1 KiB for plain
 ** GEMMs, the same four times for grouped streams, 32 MiB for the general
-** BLAS handle (router, adapters, head). */
-enum workspace { WS_PLAIN, WS_GROUPED, WS_BLAS, WS_COUNT };
+** BLAS handle (router, adapters, head), and again for the one of the thread
+** that runs the backward. */
+enum workspace { WS_PLAIN, WS_GROUPED, WS_BLAS, WS_AUTOGRAD, WS_COUNT };
 
 int weights_new(struct step *s);        /* baseline: base, LoRA, moments */
 /* The first contents of a parameter, on devices that compute: numbers of the
@@ -51,6 +52,7 @@ void workspace_use(struct step *s, enum workspace w);
 /* The gradient tensors of an adapter; allocated at the first call. */
 void adapter_gradients(struct step *s, struct adapter *a);
 void adapters_zero(struct step *s);     /* between waves */
+void adapters_drop(struct step *s);     /* or let go of them */
 void adapters_reduce(struct step *s);   /* sums over ranks, end of a wave */
 void adapters_update(struct step *s, int64_t adam_step);
 

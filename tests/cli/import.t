@@ -37,12 +37,12 @@ $ peakproof import p --peaks mine.csv --case import/pr-accuracy/real-40
 # rank alone, too.
 
 $ cp -r o q; peakproof import q snap/*.wave0.* --case real-40
-> real-40 wave 0 rank 0: 21885475328 bytes allocated
-> real-40 wave 0 rank 1: 22605720064 bytes allocated
+> real-40 wave 0 rank 0: 21884868096 bytes allocated
+> real-40 wave 0 rank 1: 22603119104 bytes allocated
 $ grep -E '^dry.*,0,cold' q/peaks.csv | cut -d, -f3-8 >a; grep ^import q/peaks.csv | cut -d, -f3-8 >b; wc -l <a; cmp a b
 > 2
 $ cp -r o r; peakproof import r snap/pr-accuracy.real-40.wave0.rank1.pickle --case real-40 --rank 1
-> real-40 wave 0 rank 1: 22605720064 bytes allocated
+> real-40 wave 0 rank 1: 22603119104 bytes allocated
 $ grep -c '^import' r/peaks.csv
 > 1
 $ peakproof import o snap/*.wave0.* --case real-40 --rank 1

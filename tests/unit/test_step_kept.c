@@ -64,8 +64,8 @@ static void test_attention_layer(void **state)
     trace_layers(2, 3, by);
     assert_int_equal(by[CAT_ATTENTION], (int64_t)A * 65676);
     assert_int_equal(by[CAT_ATTENTION_RECORDS], 974028800);
-    /* residual, normed input, rstd; and the output itself */
-    assert_int_equal(by[CAT_RESIDUAL_NORM], (int64_t)A * (2 * 4096 + 4 + 4096));
+    /* residual, normed input, rstd */
+    assert_int_equal(by[CAT_RESIDUAL_NORM], (int64_t)A * (2 * 4096 + 4));
     /* scores and map 1280, top-k 96, handle 2320 */
     assert_int_equal(by[CAT_MOE_ROUTING], (int64_t)A * (1280 + 96 + 2320));
     assert_int_equal(by[CAT_SHARED_EXPERT],
@@ -89,13 +89,14 @@ static void test_one_expert_group(void **state)
 }
 
 /* normed input 4096, q|k|v 16384, normed q and k 16384, v 8192, chunk matrix
-** 4096, z, output, normed, gated 4 x 8192; f32 g, g_cum, beta 384, a 64,
-** rstds 4 + 3 x 128; adapters 48; one state and halo (a recorded layout
-** counts as one piece). The entry keeps the exchanged input, too. */
+** 4096, z, output, normed, gated 4 x 8192; f32 a and g_cum 2 x 128, beta and
+** its bucket's copy 2 x 64, rstds 4 + 3 x 128; mask 1; adapters 48; one state
+** and halo (a recorded layout counts as one piece). The entry keeps the
+** exchanged input, too. */
 static void test_gdn_layers(void **state)
 {
-    int64_t row = 4096 + 16384 + 16384 + 8192 + 4096 + 4 * 8192 + 384 + 64 +
-                  4 + 3 * 128 + 48;
+    int64_t row = 4096 + 16384 + 16384 + 8192 + 4096 + 4 * 8192 + 2 * 128 +
+                  2 * 64 + 4 + 3 * 128 + 1 + 48;
     int64_t states = 32 * 128 * 128 * 4 + 3 * 8192 * 2;
     int64_t by[CAT_COUNT];
 
@@ -104,11 +105,9 @@ static void test_gdn_layers(void **state)
     assert_int_equal(by[CAT_GDN], G * row + states);
     trace_layers(2, 0, by);
     assert_int_equal(by[CAT_GDN], G * (row + 4096) + states);
-    /* an island's last layer leaves its output on attention rows */
     trace_layers(2, 2, by);
     assert_int_equal(by[CAT_GDN], G * row + states);
-    assert_int_equal(by[CAT_RESIDUAL_NORM],
-                     (int64_t)G * (2 * 4096 + 4) + (int64_t)A * 4096);
+    assert_int_equal(by[CAT_RESIDUAL_NORM], (int64_t)G * (2 * 4096 + 4));
 }
 
 int main(void)

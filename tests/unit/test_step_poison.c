@@ -16,15 +16,15 @@
 
 #include "step_world.h"
 
-static void hook_recompute(struct step *s, struct mat x,
-                           struct layer_saved *l);
+static void hook_restore(struct step *s, struct mat x,
+                         struct layer_saved *l);
 static struct tensor hook_backward(struct step *s, struct mat x,
                                    struct layer_saved *l, struct tensor *dy);
 
-#define layer_recompute hook_recompute
+#define layer_restore hook_restore
 #define layer_backward hook_backward
 #include "step/wave.c"
-#undef layer_recompute
+#undef layer_restore
 #undef layer_backward
 
 /* ---- what is held, and to fill one of it -------------------------------- */
@@ -71,12 +71,12 @@ static bool is_here(const struct step *s)
            s->layer == plan_.layer;
 }
 
-static void hook_recompute(struct step *s, struct mat x,
-                           struct layer_saved *l)
+static void hook_restore(struct step *s, struct mat x,
+                         struct layer_saved *l)
 {
     if (is_here(s) && plan_.boundary)
         memset(x.p, 0xFF, (size_t)(x.rows * x.cols * dtype_bytes(x.t)));
-    layer_recompute(s, x, l);
+    layer_restore(s, x, l);
 }
 
 /* All bits set: NaN of every float type, -1 of integers. */
@@ -143,12 +143,8 @@ static bool noticed(const struct world *w, const struct run *run,
 /* ---- what is held and not read ------------------------------------------ */
 
 static struct { const char *op, *why; bool met; } unread[] = {
-    {"layer.output", "a checkpointed layer returns it, and it stays for as "
-     "long as its backward runs", false},
-    {"gdn.g", "the traced kernel keeps the gates beside their sums within "
-     "chunks; the backward needs the sums", false},
-    {"attention.qkv", "the values are a view of it; stages read their own "
-     "copies", false},
+    {"gdn.mask", "the framework fills the rows of padding by it; ours have "
+     "none", false},
     {"attention.rotary", "rotated queries and keys are what the stages copy "
      "from; they read the copies", false},
     {"attention.stage_lse_natural", "the traced kernel returns a second "

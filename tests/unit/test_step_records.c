@@ -41,7 +41,7 @@ static void keep(struct step *s, struct tensor *t, int64_t rank)
 
 static struct tensor *record_at(struct step *s)
 {
-    struct stage_record *r = &s->exec->record[poison_stage];
+    struct stage_record *r = &stage_records(s)[poison_stage];
 
     return (struct tensor *)(void *)((char *)r + poison_at);
 }
@@ -64,6 +64,7 @@ static void *rank_pass(void *arg)
     uint64_t at = (uint64_t)rank * 10;
     struct tensor q, k, v, out, dout, dq, dk, dv;
 
+    s->layer = 0;
     s->e = &r->e;
     q = random_rows(s, "test.q", own, model_q(s->m), at);
     k = random_rows(s, "test.k", own, model_kv(s->m), at + 1);
@@ -123,14 +124,15 @@ static void *rank_note(void *arg)
     struct tensor out;
     size_t f;
 
+    s->layer = 0;
     s->k = NULL;            /* sizes only */
     s->comm = NULL;
     out = executor_forward(s, q, kv, kv, true);
     for (i = 0; s->c.rank == s->cp - 1 && i < s->exec->n; i++)
         for (f = 0; f < FIELDS; f++)
             live[i][f] = ((struct tensor *)(void *)
-                ((char *)&s->exec->record[i] + field[f].at))->b != NULL;
-    for (i = 0; i < s->exec->n; i++) records_free(s, &s->exec->record[i]);
+                ((char *)&stage_records(s)[i] + field[f].at))->b != NULL;
+    for (i = 0; i < s->exec->n; i++) records_free(s, &stage_records(s)[i]);
     ten_free(s, &out);
     s->k = k;
     s->comm = comm;
