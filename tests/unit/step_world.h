@@ -69,6 +69,7 @@ struct run {
     double learning_rate;
     bool forced;            /* routes are replayed, not chosen */
     bool trace;             /* allocators keep their events */
+    struct mode mode;
     const struct dev_ops *device;   /* NULL: cpu */
     const struct peft *adapters;    /* NULL: random ones */
 };
@@ -184,7 +185,8 @@ static struct step_config world_config(const struct world *w,
 {
     return (struct step_config){
         .model = &w->m, .plan = p, .rank = rank, .ep = run->ep,
-        .lora_rank = run->lora, .lora_alpha = 32, .q_block = 16,
+        .mode = run->mode, .lora_rank = run->lora, .lora_alpha = 32,
+        .q_block = 16,
         .k_block = 8, .seed = w->seed,
         .head_rows = world_labels(w, p, rank),
         .more_labels = world_more(w, p, rank),
