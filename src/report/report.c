@@ -171,7 +171,7 @@ static int write_device(struct work *w, const char *device, const char *name,
                      .picture = w->pictures.state};
     int rc = view_open(&v, device, e);
 
-    if (rc == ERR_OK && v.n_case > 0) {
+    if (rc == ERR_OK && v.n_case + v.n_measured > 0) {
         if (title == NULL) put_accuracy(&v);
         else put_device(&v, device, title);
         rc = save_doc(w, &d, name, e);
