@@ -2,7 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "bench/command.h"
+#include "bench/import_table.h"
 #include "run/import.h"
 
 /* Where the first snapshot belongs. */
@@ -69,14 +69,31 @@ static int put(const struct args *a, const struct import *m, struct err *e)
                               m->found->shape.name, "peaks", list), e);
 }
 
+static int run_table(const struct args *a, struct err *e)
+{
+    static const char *const other[] = {"case", "peaks", "rank", "wave"};
+    size_t i;
+
+    for (i = 0; i < sizeof other / sizeof *other; i++)
+        if (args_has(a, other[i]))
+            return err_set(e, ERR_USAGE, "import: --table names cases itself "
+                           "and goes without --%s", other[i]);
+    if (a->n_operand > 1)
+        return err_set(e, ERR_USAGE, "import: --table goes without "
+                       "snapshots");
+    return import_table(a, e);
+}
+
 static int run(const struct args *a, struct err *e)
 {
     const struct record_found *found;
     struct record_set *set = NULL;
     struct import m = {0};
     struct place at = {0, 0};
-    int rc = check(a, &at, e);
+    int rc;
 
+    if (args_has(a, "table")) return run_table(a, e);
+    rc = check(a, &at, e);
     if (rc != ERR_OK) return rc;
     rc = record_read(a->operand[0], &set, e);
     if (rc == ERR_OK)
@@ -100,6 +117,8 @@ static const struct command_option options[] = {
      "0, wave", NULL, false},
     {"rank", 0, "N", "rank of the first snapshot (default: 0); the others "
      "follow", NULL, false},
+    {"table", 0, "F.csv", "measured peaks of many shapes, a row each, with "
+     "the columns of reports/published/measured-memory.csv", NULL, false},
     {"wave", 0, "N", "the wave that the snapshots hold (default: 0)", NULL,
      false},
     {NULL, 0, NULL, NULL, NULL, false}
@@ -107,13 +126,14 @@ static const struct command_option options[] = {
 
 static const char *const examples[] = {
     "peakproof import out rank0.pickle rank1.pickle --case real-40",
-    "peakproof import out --peaks mine.csv --case pr-accuracy/real-40", NULL
+    "peakproof import out --peaks mine.csv --case pr-accuracy/real-40",
+    "peakproof import out/mine --table mine.csv", NULL
 };
 
 const struct command cmd_import = {
     .name = "import",
-    .synopsis = "DIR (SNAPSHOT... | --peaks F.csv) --case NAME "
-                "[--rank N] [--wave N] [--json]",
+    .synopsis = "DIR ((SNAPSHOT... | --peaks F.csv) --case NAME "
+                "[--rank N] [--wave N] | --table F.csv) [--json]",
     .about = "a user's own measured peaks into the records of a run",
     .text = "Adds peaks that were measured elsewhere to the finished run in "
             "DIR, as a case of device \"import\" with the same name, beside "
@@ -126,7 +146,18 @@ const struct command cmd_import = {
             "torch.cuda.memory_stats() (allocated_bytes.all.peak, "
             "requested_bytes.all.peak, less what was allocated when the wave "
             "began; reserved_bytes.all.peak as it is). Nothing is known of "
-            "their categories: they are \"other\" and \"rounding\".",
+            "their categories: they are \"other\" and \"rounding\".\n\n"
+            "--table asks how well this program predicts a cluster: it runs "
+            "every row on the dry device into DIR, sets simulated beside "
+            "measured peaks and every estimator beside both, and writes the "
+            "report there (accuracy.md). Columns that must be full: id, "
+            "model (a config.json or a shipped model), tp, cp, recompute "
+            "(full, none, selective), lengths (4096, 4096+2048, 512*8), "
+            "packed_rows and forward_peak, the highest allocated bytes of a "
+            "warm forward less those at its start. Others, where known: "
+            "series, modules (core_attn+mlp), compiled (yes, no), "
+            "shared_prefix, lora_rank (1), forward_first, forward_repeat, "
+            "retained, forward_backward_peak.",
     .option = options,
     .operand = "DIR",
     .min_operands = 1,

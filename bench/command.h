@@ -96,6 +96,8 @@ json_t *help_json(void);        /* every command and option; owned */
 int out_put(struct buf *b, struct err *e) MUST_CHECK;
 void out_text(const char *s, size_t n);
 void out_flush(void);
+/* What a command prints is dropped meanwhile: for one that calls another. */
+void out_mute(bool on);
 bool out_finish(void);          /* closes; false, and said, when lost */
 /* v as JSON; takes over the reference. */
 int out_json(json_t *v, struct err *e) MUST_CHECK;

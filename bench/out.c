@@ -8,11 +8,14 @@
 #include "bench/command.h"
 
 static int lost;        /* errno of the first write that failed */
+static bool muted;
+
+void out_mute(bool on) { muted = on; }
 
 void out_text(const char *s, size_t n)
 {
     errno = 0;
-    if (n > 0 && fwrite(s, 1, n, stdout) != n && lost == 0)
+    if (!muted && n > 0 && fwrite(s, 1, n, stdout) != n && lost == 0)
         lost = errno != 0 ? errno : EIO;
 }
 

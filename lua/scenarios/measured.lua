@@ -84,6 +84,9 @@ local function cold_bytes(row, int, packed, published)
          is_first
 end
 
+-- Backward of a published cell that lies about 60 MiB above every reading.
+local UNEXPLAINED = {M002 = "about 60 MiB above every reading, cause unknown"}
+
 -- Both cases of a row.
 local function cases_of(row, where, published)
   local int, fail = reader(row, where)
@@ -149,7 +152,8 @@ local function cases_of(row, where, published)
       peak = backward - cold,
       retained = int("retained") and int("retained") - cold,
       note = note or (is_first and "first shape: cold bytes of backward in " ..
-                      "the maximum") or nil,
+                      "the maximum") or (published and UNEXPLAINED[row.id])
+             or nil,
     })
   end
   return result

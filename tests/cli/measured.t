@@ -47,3 +47,37 @@ $ peakproof list measured.lua -- data=none.csv
 !* peakproof: *measured.lua:*: csv.rows: file: no file 'none.csv' (looked in *
 !...
 = 3
+
+# One command from a table to the report.
+
+$ cat mine.csv >t.csv; echo 'c,mine,Qwen3.8-27B,1,2,none,,512,0,512,1,,,' >>t.csv
+$ peakproof import o2 --table t.csv >files 2>talk; head -1 files; grep -c . o2/cases.csv; grep '^## Simulated' o2/accuracy.md
+> o2/accuracy.md
+> 6
+> ## Simulated against measured peaks
+
+$ grep 'to the byte:' o2/accuracy.md
+> Estimates printed beside these cells that come out to the byte: 1 of 1.
+
+$ peakproof import o2 --table t.csv --json 2>talk | head -2
+> {
+>   "format": 1,
+
+$ sed 's/,6964,/,7000,/' mine.csv >x.csv; peakproof import o3 --table x.csv
+!* peakproof: */x.csv:3: packed_rows: must be 6964 rounded up to a multiple of 4, not 7000
+!...
+= 3
+
+$ peakproof import o3 --table none.csv
+! peakproof: none.csv: No such file or directory
+= 3
+
+$ peakproof import o2 --table t.csv --case a
+! peakproof: import: --table names cases itself and goes without --case
+= 2
+
++ other.lua
+| return {cases = {{name = "a", model = "tiny", batch = batch.lengths{64}}}}
+$ peakproof run --out o4 other.lua >table; peakproof import o4 --table t.csv
+! peakproof: import: o4 holds other cases ('a'): name a folder of its own
+= 2

@@ -183,8 +183,8 @@ static void put_printed_count(struct view *v)
         if (is_printed(&v->measured[i], s->printed_by, &same)) right += same;
     }
     if (n > 0)
-        doc_para(v->d, "Of %d estimates that were printed beside these cells, "
-                 "%d come out to the byte.", (int)n, (int)right);
+        doc_para(v->d, "Estimates printed beside these cells that come out "
+                 "to the byte: %d of %d.", (int)right, (int)n);
 }
 
 /* ---- the margin ---------------------------------------------------------- */
