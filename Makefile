@@ -12,11 +12,13 @@ WERROR  ?=
 V       ?=
 PREFIX  ?= /usr/local
 DESTDIR ?=
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || \
-             echo unknown)
+# A tree without its history is told its version (.ci/run does).
+VERSION := $(or $(PEAKPROOF_VERSION),$(shell \
+             git describe --tags --always --dirty 2>/dev/null),unknown)
 
-PACKAGES := gcc libc6-dev pkgconf liblua5.4-dev libjansson-dev libcsv-dev \
-            libopenblas-dev libcmocka-dev gnuplot-nox
+# g++ is for tests: the CUDA sources on emulated threads are C++.
+PACKAGES := gcc g++ libc6-dev pkgconf liblua5.4-dev libjansson-dev \
+            libcsv-dev libopenblas-dev libcmocka-dev gnuplot-nox
 
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
         -Wmissing-prototypes -Wold-style-definition -Wundef -Wwrite-strings \
@@ -40,6 +42,12 @@ LIBS        = $(shell pkg-config --libs $(PKG) 2>/dev/null) \
 # Targets that build a lot use every core.
 JOBS    ?= $(shell nproc 2>/dev/null || echo 1)
 SUBMAKE  = $(MAKE) --no-print-directory -j$(JOBS)
+
+# have COMPILER,HEADERS: a compiler and what it reads, or what to do.
+have = @for h in $(2); do echo "\#include <$$h>"; done | \
+       $(1) -E $(PKG_CFLAGS) - >/dev/null 2>&1 || { \
+           echo "make: $(firstword $(1)) or one of $(2) is missing:" \
+                "run 'make deps' first"; exit 2; }
 
 Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
@@ -83,6 +91,7 @@ $(VERSION_O): CFLAGS += -DPEAKPROOF_VERSION='"$(VERSION)"' \
 # other flags or for another version are made anew.
 .PHONY: FORCE
 $(BUILD)/flags: FORCE
+	$(call have,$(CC),lua.h jansson.h cblas.h csv.h)
 	@mkdir -p $(@D); echo '$(CC) $(OPT) $(SAN)' | cmp -s - $@ || \
 	    echo '$(CC) $(OPT) $(SAN)' >$@
 $(BUILD)/version: FORCE
@@ -129,22 +138,11 @@ report:
 
 .PHONY: deps install clean help
 deps:
-	@missing=; for p in $(PACKAGES); do \
-	    dpkg-query -W -f '$${Status}' $$p 2>/dev/null | \
-	        grep -q 'ok installed' || missing="$$missing $$p"; \
-	done; \
-	if [ -z "$$missing" ]; then echo "deps: nothing is missing"; exit; fi; \
-	command -v apt-get >/dev/null || { \
-	    echo "deps: no apt-get here; install what these Debian packages" \
-	         "hold:$$missing"; exit 1; }; \
-	sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	echo "deps: installing$$missing"; \
-	$$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
-	    apt-get install -q -y --no-install-recommends $$missing
+	@sh tests/deps.sh $(PACKAGES)
 
 # "make deps test": first the packages, then what needs them.
 ifneq ($(filter deps,$(MAKECMDGOALS)),)
-$(BUILD)/flags $(BUILD)/version test report: | deps
+$(BUILD)/flags $(BUILD)/version test report have-tests: | deps
 endif
 
 install: all

@@ -2,8 +2,8 @@
 # usage: make-report.sh BUILD RECORDS REPORTS
 # Runs the accuracy scenarios on the dry device into RECORDS, and small models
 # that compute on the cpu device into RECORDS-cpu, writes the reports there,
-# and copies what is worth keeping to REPORTS (timing.md differs from run to
-# run, so git ignores it).
+# and copies what is worth keeping to REPORTS. timing.md differs from run to
+# run, cpu.md and its losses from one BLAS kernel to another: git ignores them.
 set -e
 program=$1/peakproof records=$2 reports=$3
 scenarios='pr-accuracy pr-accuracy-ep1 routing random real-waves full-stack

@@ -2,7 +2,7 @@
 # usage: run-unit.sh BUILD [FOLDER]
 # Runs every test program in BUILD/FOLDER (unit), two at a time; prints what the
 # failed ones say and one closing line "N passed, N failed" (cmocka tests; a
-# program that dies counts as one more failure). Skipped tests are told.
+# program that dies counts as one more failure), ", N skipped" where some are.
 folder=${2:-unit}
 logs=$1/$folder-log
 rm -rf "$logs"
@@ -32,6 +32,6 @@ for log in "$logs"/test_*; do
     failed=$((failed + ${f:-0}))
     skipped=$((skipped + ${s:-0}))
 done
-[ "$skipped" -eq 0 ] || echo "$skipped skipped"
-echo "$passed passed, $failed failed"
+[ "$skipped" -gt 0 ] && skipped=", $skipped skipped" || skipped=
+echo "$passed passed, $failed failed$skipped"
 [ "$failed" -eq 0 ]

@@ -3,12 +3,12 @@
 #                         with ASan and UBSan, and BUILD-tsan, those tests
 #                         that run threads with TSan, are built)
 # Runs every part of the tests. A part prints what failed and, last, a line
-# "N passed, N failed"; a part that does not counts as one failure. The last
-# line of all is the sum.
+# "N passed, N failed" (", N skipped"); a part that does not counts as one
+# failure. The last line of all is the sum.
 build=$1
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
 export UBSAN_OPTIONS=print_stacktrace=1
 
@@ -19,22 +19,27 @@ part() {
     "$@" </dev/null >"$out" 2>&1
     code=$?
     last=$(tail -n 1 "$out")
-    p=$(echo "$last" | sed -n 's/^\([0-9]*\) passed, [0-9]* failed$/\1/p')
-    f=$(echo "$last" | sed -n 's/^[0-9]* passed, \([0-9]*\) failed$/\1/p')
+    counts='^\([0-9]*\) passed, \([0-9]*\) failed\(, \([0-9]*\) skipped\)*$'
+    p=$(echo "$last" | sed -n "s/$counts/\1/p")
+    f=$(echo "$last" | sed -n "s/$counts/\2/p")
+    s=$(echo "$last" | sed -n "s/$counts/\4/p")
     if [ -z "$p" ] || { [ "$code" -ne 0 ] && [ "$f" -eq 0 ]; }; then
         p=${p:-0}
         f=1
         echo "part '$name' ended with exit code $code and no count of its own"
     fi
     [ "$f" -eq 0 ] || cat "$out"
-    grep ' skipped$\|not checked$' "$out"
-    printf '%-24s %s passed, %s failed\n' "$name" "$p" "$f"
+    grep 'not checked$' "$out"
+    printf '%-24s %s passed, %s failed%s\n' "$name" "$p" "$f" \
+        "${s:+, $s skipped}"
     passed=$((passed + p))
     failed=$((failed + f))
+    skipped=$((skipped + ${s:-0}))
 }
 
 part 'lint' sh tests/lint.sh
 part 'lists' sh tests/run-lists.sh
+part 'make' sh tests/run-make.sh
 part 'unit' sh tests/run-unit.sh "$build"
 part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
 part 'cuda, emulated' sh tests/run-unit.sh "$build-san" cuda
@@ -49,5 +54,6 @@ part 'device, rehearsed' sh tests/run-device.sh "$build"
 part 'processes' sh tests/run-processes.sh "$build"
 part 'readme' sh tests/run-readme.sh "$build"
 part 'report' sh tests/run-report.sh "$build"
-echo "$passed passed, $failed failed"
+[ $skipped -gt 0 ] && skipped=", $skipped skipped" || skipped=
+echo "$passed passed, $failed failed$skipped"
 [ "$failed" -eq 0 ]

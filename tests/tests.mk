@@ -90,13 +90,16 @@ $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $$(FUZZ_MAIN) $(LIB_ALL)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(subst fuzzer-no-link,fuzzer,$(ALL_LDFLAGS)) -o $@ $^ $(LIBS)
 
-.PHONY: unit unit-programs emu emu-programs test lint bench fuzz
+.PHONY: unit unit-programs emu emu-programs have-tests test lint bench fuzz
+have-tests:
+	$(call have,$(CC),cmocka.h)
+	$(call have,$(CXX) -x c++,cstdint)
 emu-programs: $(EMU)
-emu: $(EMU)
+emu: have-tests $(EMU)
 	@sh tests/run-unit.sh $(BUILD) cuda
 
 unit-programs: $(UNIT) $(FUZZ)
-unit: $(UNIT)
+unit: have-tests $(UNIT)
 	@sh tests/run-unit.sh $(BUILD)
 
 lint:
@@ -108,7 +111,7 @@ RACES := comm_local dev_threads step_oom step_threads
 # Builds once more with ASan and UBSan, and those with TSan (without -Werror:
 # under instrumentation gcc warns of what is not there); tests/run.sh runs all
 # and counts.
-test:
+test: have-tests
 	@$(SUBMAKE) all unit-programs $(EMU_MODULE) \
 	    $(BUILD)/fake/peakproof-cuda.so $(if $(NVCC),ptx-programs)
 	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
