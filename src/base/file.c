@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,14 +24,37 @@ static int read_all(FILE *f, size_t limit, struct buf *out)
     return ferror(f) ? EIO : 0;
 }
 
+/* Opening a FIFO would wait for a writer, so it is opened without waiting
+** and then refused. */
+int file_open(const char *path, int *fd, struct err *e)
+{
+    struct stat st;
+    int why = 0;
+
+    *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (*fd < 0)
+        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    if (fstat(*fd, &st) != 0) why = errno;
+    else if (S_ISDIR(st.st_mode)) why = EISDIR;
+    else if (S_ISREG(st.st_mode)) return ERR_OK;
+    close(*fd);
+    if (why != 0)
+        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(why));
+    return err_set(e, ERR_INPUT, "%s: not a regular file", path);
+}
+
 int file_read(const char *path, size_t limit, struct buf *out, struct err *e)
 {
     bool std = strcmp(path, "-") == 0;
-    FILE *f = std ? stdin : fopen(path, "rb");
-    int rc;
+    FILE *f = stdin;
+    int rc = ERR_OK, fd = -1;
 
-    if (f == NULL)
-        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    if (!std) rc = file_open(path, &fd, e);
+    if (rc != ERR_OK) return rc;
+    if (!std && (f = fdopen(fd, "rb")) == NULL) {
+        close(fd);
+        return err_nomem(e);
+    }
     errno = 0;
     rc = read_all(f, limit, out);
     if (rc == EIO && errno != 0) rc = errno;
@@ -53,17 +78,33 @@ static int write_all(int fd, const char *data, size_t len)
     return fsync(fd) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
 }
 
+/* Opens a new file in path's folder, under a name that none can foresee. */
+static int open_beside(const char *path, struct buf *name)
+{
+    const char *slash = strrchr(path, '/');
+    int folder = slash == NULL ? 0 : (int)(slash + 1 - path);
+    int fd = -1, tries;
+    uint64_t n;
+
+    errno = EEXIST;
+    for (tries = 0; fd < 0 && errno == EEXIST && tries < 8; tries++) {
+        errno = EIO;
+        if (getrandom(&n, sizeof n, 0) != (ssize_t)sizeof n) return -1;
+        name->len = 0;
+        buf_printf(name, "%.*s.peakproof-%016" PRIx64, folder, path, n);
+        errno = ENOMEM;
+        if (name->failed) return -1;
+        fd = open(name->data, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW |
+                  O_CLOEXEC, 0644);
+    }
+    return fd;
+}
+
 int file_write(const char *path, const char *data, size_t len, struct err *e)
 {
     struct buf tmp = BUF_INIT;
-    int fd, rc;
+    int fd = open_beside(path, &tmp), rc = 0;
 
-    buf_printf(&tmp, "%s.tmp", path);
-    if (tmp.failed) {
-        buf_free(&tmp);
-        return err_nomem(e);
-    }
-    fd = open(tmp.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0) {
         rc = errno;
     } else {
@@ -73,6 +114,7 @@ int file_write(const char *path, const char *data, size_t len, struct err *e)
         if (rc != 0) unlink(tmp.data);
     }
     buf_free(&tmp);
+    if (rc == ENOMEM) return err_nomem(e);
     if (rc != 0)
         return err_set(e, ERR_RUN, "cannot write %s: %s", path, strerror(rc));
     return ERR_OK;

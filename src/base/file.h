@@ -10,12 +10,20 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* Reads a file ("-" is standard input) of at most limit bytes into out.
-** ERR_INPUT names the path; a file over the limit is an error. */
+/* Opens a regular file for reading, through links; the caller closes *fd.
+** What is none (a FIFO, a device, a folder) is ERR_INPUT and never waited
+** for. */
+int file_open(const char *path, int *fd, struct err *e) MUST_CHECK;
+/* Reads a regular file ("-" is standard input, whatever that is) of at most
+** limit bytes into out. ERR_INPUT names the path; a file over the limit is an
+** error. */
 int file_read(const char *path, size_t limit, struct buf *out, struct err *e)
     MUST_CHECK;
-/* Writes path.tmp, syncs, renames over path: a reader sees the old bytes or
-** the new ones. ERR_RUN names the path and the cause (a full disk too). */
+/* Writes a new file (".peakproof-" and a name that none can foresee) in
+** path's folder, syncs, renames it over path: a reader sees the old bytes or
+** the new ones, several writers do not disturb each other, and a link at path
+** goes, not what it points to. ERR_RUN names the path and the cause (a full
+** disk too). */
 int file_write(const char *path, const char *data, size_t len, struct err *e)
     MUST_CHECK;
 /* mkdir -p. */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/num.h"
 
@@ -166,8 +167,6 @@ static int file_sizes(const struct shard *f, int64_t *header, int64_t *size,
 
     if (fstat(f->fd, &st) != 0)
         return err_set(e, ERR_INPUT, "%s: %s", f->path, strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return err_set(e, ERR_INPUT, "%s: not a regular file", f->path);
     if (st.st_size < 8 || pread_all(f->fd, b, 8, 0) != 0)
         return err_set(e, ERR_INPUT, "%s: too short for a safetensors file",
                        f->path);
@@ -253,18 +252,17 @@ static int add_file(struct checkpoint *c, const char *folder,
 {
     struct shard *p = realloc(c->file, (size_t)(c->n_file + 1) * sizeof *p);
     struct buf path = BUF_INIT;
+    int rc;
 
     if (p == NULL) return err_nomem(e);
     c->file = p;
     buf_printf(&path, "%s/%s", folder, name);
     if (path.failed) return err_nomem(e);
     p[c->n_file] = (struct shard){path.data, -1};
-    /* a FIFO would wait for its writer: file_sizes refuses it */
-    p[c->n_file].fd = open(path.data, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    rc = file_open(path.data, &p[c->n_file].fd, e);
+    if (rc != ERR_OK) p[c->n_file].fd = -1;
     c->n_file++;
-    if (p[c->n_file - 1].fd < 0)
-        return err_set(e, ERR_INPUT, "%s: %s", path.data, strerror(errno));
-    return read_file(c, c->n_file - 1, e);
+    return rc == ERR_OK ? read_file(c, c->n_file - 1, e) : rc;
 }
 
 static int by_string(const void *a, const void *b)

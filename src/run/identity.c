@@ -2,11 +2,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/version.h"
 #include "run/folder.h"
@@ -16,28 +17,18 @@ static int cannot_read(const char *path, struct err *e)
     return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
 }
 
-/* FNV-1a, 64 bits, of what is left of the stream. */
-static uint64_t hash_stream(FILE *f)
-{
-    uint64_t h = HASH_START;
-    unsigned char chunk[65536];
-    size_t n;
-
-    while ((n = fread(chunk, 1, sizeof chunk, f)) > 0)
-        h = hash_bytes(h, chunk, n);
-    return h;
-}
-
 static int identify_text(const char *path, struct buf *out, struct err *e)
 {
-    FILE *f = fopen(path, "rb");
-    uint64_t hash;
-    int rc = ERR_OK;
+    uint64_t hash = HASH_START;
+    unsigned char chunk[65536];
+    ssize_t n;
+    int fd, rc = file_open(path, &fd, e);
 
-    if (f == NULL) return cannot_read(path, e);
-    hash = hash_stream(f);
-    if (ferror(f)) rc = cannot_read(path, e);
-    fclose(f);
+    if (rc != ERR_OK) return rc;
+    while ((n = read(fd, chunk, sizeof chunk)) > 0)
+        hash = hash_bytes(hash, chunk, (size_t)n);
+    if (n < 0) rc = cannot_read(path, e);
+    close(fd);
     buf_printf(out, "file %s %016" PRIx64 "\n", path, hash);
     return rc;
 }

@@ -5,6 +5,8 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <dirent.h>
+#include <sys/stat.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +40,19 @@ static int remove_dir(void **state)
     return system(command);
 }
 
+static int count_entries(void)
+{
+    DIR *d = opendir(dir);
+    struct dirent *entry;
+    int n = 0;
+
+    assert_non_null(d);
+    while ((entry = readdir(d)) != NULL) n += entry->d_name[0] != '.' ||
+        strlen(entry->d_name) > 2;
+    closedir(d);
+    return n;
+}
+
 static void test_round_trip(void **state)
 {
     static const char text[] = "a\0b\n";
@@ -49,7 +64,7 @@ static void test_round_trip(void **state)
     assert_int_equal(file_read(in_dir("f"), 4, &b, &e), ERR_OK);
     assert_int_equal(b.len, 4);
     assert_memory_equal(b.data, text, 4);
-    assert_int_equal(access(in_dir("f.tmp"), F_OK), -1);
+    assert_int_equal(count_entries(), 1);
     buf_free(&b);
     assert_int_equal(file_read(in_dir("f"), 3, &b, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "larger than 3 bytes"));
@@ -69,6 +84,47 @@ static void test_failures_name_the_path(void **state)
     assert_int_equal(file_write(in_dir("no/f"), "x", 1, &e), ERR_RUN);
     assert_non_null(strstr(e.text, "/no/f: No such file"));
     buf_free(&b);
+}
+
+/* A FIFO without a writer would hang whoever opens it. */
+static void test_only_regular_files(void **state)
+{
+    struct buf b = BUF_INIT;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(mkfifo(in_dir("x.safetensors"), 0600), 0);
+    alarm(10);
+    assert_int_equal(file_read(in_dir("x.safetensors"), 9, &b, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "x.safetensors: not a regular file"));
+    assert_int_equal(file_read("/dev/null", 9, &b, &e), ERR_INPUT);
+    alarm(0);
+    unlink(in_dir("x.safetensors"));
+    buf_free(&b);
+}
+
+/* Neither a link at the name nor one at the old temporary name is followed. */
+static void test_links_are_not_written_through(void **state)
+{
+    char target[256];
+    struct buf b = BUF_INIT;
+    struct err e;
+
+    (void)state;
+    snprintf(target, sizeof target, "%s", in_dir("foreign"));
+    assert_int_equal(file_write(target, "mine", 4, &e), ERR_OK);
+    assert_int_equal(symlink(target, in_dir("link")), 0);
+    assert_int_equal(symlink(target, in_dir("link.tmp")), 0);
+    assert_int_equal(file_write(in_dir("link"), "other", 5, &e), ERR_OK);
+    assert_int_equal(file_read(target, 9, &b, &e), ERR_OK);
+    assert_string_equal(buf_text(&b), "mine");
+    buf_free(&b);
+    assert_int_equal(file_read(in_dir("link"), 9, &b, &e), ERR_OK);
+    assert_string_equal(buf_text(&b), "other");
+    buf_free(&b);
+    unlink(target);
+    unlink(in_dir("link"));
+    unlink(in_dir("link.tmp"));
 }
 
 static void test_make_dirs(void **state)
@@ -126,6 +182,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip),
         cmocka_unit_test(test_failures_name_the_path),
+        cmocka_unit_test(test_only_regular_files),
+        cmocka_unit_test(test_links_are_not_written_through),
         cmocka_unit_test(test_make_dirs),
         cmocka_unit_test(test_grouped),
         cmocka_unit_test(test_errors),
