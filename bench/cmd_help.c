@@ -45,11 +45,14 @@ static const struct {
      "               term, for each case, wave and rank\n"
      "peaks.csv      allocated, requested, reserved peaks and where they lie\n"
      "cases.csv      one row a case with its parameters, written last: the\n"
-     "               mark that the case is complete\n"
+     "               mark that the case is complete; a checksum of its rows\n"
      "checks.csv     mirror against executor, lower bound, coverage, ...\n"
      "inventory.csv  the tensors of one recomputed layer of each kind\n"
      "losses.csv, timings.csv, device.csv, run.json\n"
-     "               what may differ between two runs; the others never do\n",
+     "               what may differ between two runs; the others never do\n\n"
+     "misses/ and histograms/ hold what --misses and --histograms ask for. A\n"
+     "run removes and replaces what the folder's run.json lists, through no\n"
+     "link, and refuses a folder with other files of these names.\n",
      NULL, NULL},
     {"terms",
      "An estimate's terms and a peak's categories bear the same names:\n\n",

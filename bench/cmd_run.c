@@ -282,6 +282,10 @@ static int skip_kept(struct run *r, struct err *e)
             r->job[n++] = *j;
     }
     r->n_job = n;
+    if (record_altered(r->record) != NULL)
+        say_warning("run: %s: the rows of case %s are not those that were "
+                    "written: it and those after it run again", r->dir,
+                    record_altered(r->record));
     rc = run_kept(r->dir, &r->x, kept, r->n_kept, &k, e);
     if (k.warning.len > 0) say_warning("run: %s", buf_text(&k.warning));
     put_complaint(&k.complaint);
@@ -295,18 +299,6 @@ static int skip_kept(struct run *r, struct err *e)
 }
 
 /* ---- results ------------------------------------------------------------ */
-
-static int write_files(const struct run *r, const struct case_result *c,
-                       struct err *e)
-{
-    int64_t i;
-    int rc = ERR_OK;
-
-    for (i = 0; i < c->n_file && rc == ERR_OK; i++)
-        rc = run_folder_file(r->dir, args_text(r->args, "snapshot"),
-                             &c->file[i], e);
-    return rc;
-}
 
 /* Says what went wrong, and remembers the first code. */
 static void judge(struct run *r, const struct run_job *j,
@@ -340,7 +332,9 @@ static int on_result(void *ctx, int64_t i, const struct case_result *c,
     if (c->rows.file[RECORD_CASES].len == 0)
         rc = err_set(e, c->code, "%s/%s: %.900s", j->scenario->name,
                      j->scenario->kase[j->index].name, c->message);
-    if (rc == ERR_OK) rc = write_files(r, c, e);
+    if (rc == ERR_OK)
+        rc = run_folder_files(r->dir, args_text(r->args, "snapshot"),
+                              r->record, c->file, c->n_file, e);
     if (rc == ERR_OK) rc = record_append(r->record, &c->rows, e);
     if (rc != ERR_OK) return rc;
     if (r->args->json) {

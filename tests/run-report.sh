@@ -59,7 +59,7 @@ sed -n '/^## Losses/,/^## Held/s/^| `\([^`]*\)`.*/\1/p' "$cpu" |
 same 'cases of cpu.md' "$scratch/cases" "$scratch/cases.got"
 cases=$(wc -l <"$scratch/cases")
 pass "cpu.md: all $cases cases are held beside dry" sh -c \
-    "tr '\n' ' ' <'$cpu' | grep -q 'saw: in $cases of $cases cases every rank'"
+    "tr '\n' ' ' <'$cpu' | grep -q 'saw: in $cases of $cases such cases'"
 # Two ranks learn as one does, in every wave.
 # shellcheck disable=SC2016  # awk's
 pass 'losses of tiny-train at CP1 and CP2' awk -F, '

@@ -43,18 +43,24 @@ int file_open(const char *path, int *fd, struct err *e)
     return err_set(e, ERR_INPUT, "%s: not a regular file", path);
 }
 
+int file_stream(const char *path, FILE **f, struct err *e)
+{
+    int fd, rc = file_open(path, &fd, e);
+
+    if (rc != ERR_OK) return rc;
+    *f = fdopen(fd, "rb");
+    if (*f != NULL) return ERR_OK;
+    close(fd);
+    return err_nomem(e);
+}
+
 int file_read(const char *path, size_t limit, struct buf *out, struct err *e)
 {
     bool std = strcmp(path, "-") == 0;
     FILE *f = stdin;
-    int rc = ERR_OK, fd = -1;
+    int rc = std ? ERR_OK : file_stream(path, &f, e);
 
-    if (!std) rc = file_open(path, &fd, e);
     if (rc != ERR_OK) return rc;
-    if (!std && (f = fdopen(fd, "rb")) == NULL) {
-        close(fd);
-        return err_nomem(e);
-    }
     errno = 0;
     rc = read_all(f, limit, out);
     if (rc == EIO && errno != 0) rc = errno;

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 #include "base/err.h"
@@ -14,6 +15,8 @@
 ** What is none (a FIFO, a device, a folder) is ERR_INPUT and never waited
 ** for. */
 int file_open(const char *path, int *fd, struct err *e) MUST_CHECK;
+/* The same as a stream, which the caller closes (fclose). */
+int file_stream(const char *path, FILE **f, struct err *e) MUST_CHECK;
 /* Reads a regular file ("-" is standard input, whatever that is) of at most
 ** limit bytes into out. ERR_INPUT names the path; a file over the limit is an
 ** error. */

@@ -87,6 +87,7 @@
     X(row, "printed_estimate", KNOWN, shape.printed_estimate) \
     X(row, "printed_by", TEXT, shape.printed_by) \
     X(row, "records", WHOLE, records) X(row, "peaks", WHOLE, peaks) \
+    X(row, "checksum", SUM, checksum) \
     X(row, "status", STATUS, shape.status) X(row, "note", TEXT, shape.note)
 
 #define CHECKS(X, row) \
@@ -107,6 +108,7 @@
 #define TYPE_STATUS enum record_status
 #define TYPE_BYTES int64_t
 #define TYPE_SEED uint64_t
+#define TYPE_SUM uint64_t
 #define TYPE_REAL double
 #define TYPE_REAL_OR_NONE double
 #define TYPE_ROWS const int64_t *

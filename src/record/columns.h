@@ -26,6 +26,7 @@ enum cell {
     CELL_STATUS,
     CELL_BYTES,     /* of struct record_row: empty when not measured */
     CELL_SEED,      /* all 64 bits */
+    CELL_SUM,       /* all 64 bits, as 16 hexadecimal digits */
     CELL_REAL, CELL_REAL_OR_NONE,   /* empty: NaN */
     CELL_ROWS,      /* of struct record_found: a number for each rank */
     CELL_RATIO      /* of struct record_item: bytes / rows, only written */

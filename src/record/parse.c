@@ -122,6 +122,17 @@ static double real(struct cells *c, bool must)
     return x;
 }
 
+static uint64_t sum(struct cells *c)
+{
+    const char *s = text(c);
+
+    if (c->rc == ERR_OK &&
+        (strlen(s) != 16 || strspn(s, "0123456789abcdef") != 16))
+        c->rc = csv_error_at(c->t, c->row, c->at, c->e,
+                             "'%.40s' is not 16 hexadecimal digits", s);
+    return strtoull(s, NULL, 16);
+}
+
 /* Sets the member at p; row is the struct it is of. Cells of kinds that look
 ** at other members come after those. */
 static void take(struct cells *c, enum cell cell, void *p, void *row)
@@ -149,6 +160,7 @@ static void take(struct cells *c, enum cell cell, void *p, void *row)
         if (!is_empty(c)) *(int64_t *)p = whole(c, INT64_MIN);
         break;
     case CELL_SEED: *(uint64_t *)p = seed(c); break;
+    case CELL_SUM: *(uint64_t *)p = sum(c); break;
     case CELL_REAL: *(double *)p = real(c, true); break;
     case CELL_REAL_OR_NONE: *(double *)p = real(c, false); break;
     case CELL_ROWS:

@@ -5,43 +5,92 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/keyset.h"
 #include "record/columns.h"
 
-static int load_table(struct record_set *s, enum record_file f,
-                      struct err *e)
+/* A file's text; of a run that is starting, where it may be missing or hold a
+** part of its header, the header. */
+static int load_text(const struct record_set *s, enum record_file f,
+                     const char *path, struct buf *text, struct err *e)
 {
-    struct buf path = BUF_INIT;
-    int rc;
+    struct buf header = BUF_INIT;
+    int rc = ERR_OK;
 
-    buf_printf(&path, "%s/%s", s->dir, record_file_name(f));
-    rc = path.failed ? err_nomem(e)
-                     : csv_load(path.data, 0, &s->table[f], e);
-    if (rc == ERR_OK)
-        rc = csv_expect_header(s->table[f], record_file_columns(f), e);
-    buf_free(&path);
+    record_put_header(&header, f);
+    if (s->finished || access(path, F_OK) == 0)
+        rc = file_read(path, (size_t)1 << 30, text, e);
+    if (rc == ERR_OK && header.failed) rc = err_nomem(e);
+    if (rc == ERR_OK && !s->finished && text->len < header.len &&
+        memcmp(buf_text(text), header.data, text->len) == 0)
+        buf_puts(text, header.data + text->len);
+    if (rc == ERR_OK && text->failed) rc = err_nomem(e);
+    buf_free(&header);
     return rc;
 }
 
-static int read_finished(struct record_set *s, struct err *e)
+static int load_table(struct record_set *s, enum record_file f,
+                      struct err *e)
+{
+    struct buf path = BUF_INIT, text = BUF_INIT;
+    int rc;
+
+    buf_printf(&path, "%s/%s", s->dir, record_file_name(f));
+    rc = path.failed ? err_nomem(e) : load_text(s, f, path.data, &text, e);
+    if (rc == ERR_OK)
+        rc = csv_parse_text(buf_text(&text), text.len, path.data,
+                            &s->table[f], e);
+    if (rc == ERR_OK)
+        rc = csv_expect_header(s->table[f], record_file_columns(f), e);
+    buf_free(&path);
+    buf_free(&text);
+    return rc;
+}
+
+/* Whether a file of the folder exists, and holds more than size bytes. */
+static bool has_file(const char *dir, const char *name, off_t size)
 {
     struct buf path = BUF_INIT;
+    struct stat st;
+    bool there;
+
+    buf_printf(&path, "%s/%s", dir, name);
+    there = !path.failed && stat(path.data, &st) == 0 && st.st_size > size;
+    buf_free(&path);
+    return there;
+}
+
+/* Without a run.json a folder is a finished run's that lost it, or one where
+** a run is just starting, which has no mark yet. */
+static int read_finished(struct record_set *s, struct err *e)
+{
+    struct buf path = BUF_INIT, header = BUF_INIT;
     json_t *run = NULL;
     int rc = ERR_OK;
 
-    s->finished = true;
     buf_printf(&path, "%s/run.json", s->dir);
-    if (path.failed) return err_nomem(e);
-    if (access(path.data, F_OK) == 0) rc = js_load(path.data, 0, &run, e);
+    record_put_header(&header, RECORD_CASES);
+    if (path.failed || header.failed) {
+        rc = err_nomem(e);
+    } else if (access(path.data, F_OK) == 0) {
+        rc = js_load(path.data, 0, &run, e);
+    } else {
+        s->finished = has_file(s->dir, "cases.csv", (off_t)header.len);
+        if (!s->finished && !has_file(s->dir, "records.csv", -1))
+            rc = err_set(e, ERR_INPUT, "%s: no run there (peakproof run --out "
+                         "%s writes one)", s->dir, s->dir);
+    }
     if (rc == ERR_OK && run != NULL) {
         struct js top = js_top(run, path.data);
         rc = js_need_bool(&top, "finished", &s->finished, e);
     }
     json_decref(run);
     buf_free(&path);
+    buf_free(&header);
     return rc;
 }
 
@@ -228,11 +277,13 @@ static int read_all(struct record_set *s, struct err *e)
 {
     struct keyset ids = {NULL, 0, 0};
     size_t k;
-    int rc = ERR_OK, f;
+    int rc, f;
 
+    rc = read_finished(s, e);
+    /* marks before rows: what is committed meanwhile is not yet seen */
+    if (rc == ERR_OK) rc = load_table(s, RECORD_CASES, e);
     for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
-        rc = load_table(s, (enum record_file)f, e);
-    if (rc == ERR_OK) rc = read_finished(s, e);
+        if (f != RECORD_CASES) rc = load_table(s, (enum record_file)f, e);
     if (rc == ERR_OK) rc = read_cases(s, &ids, e);
     for (k = 0; rc == ERR_OK && k < sizeof kinds / sizeof *kinds; k++)
         rc = read_kind(s, &kinds[k], &ids, e);

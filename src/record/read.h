@@ -61,6 +61,7 @@ struct record_found {
     struct record_case shape;
     int64_t waves;
     int64_t records, peaks;             /* rows that its mark counts */
+    uint64_t checksum;  /* of its rows: recover.h */
     const struct record_row *row;       int64_t n_row;
     const struct record_peak *peak;     int64_t n_peak;
     const struct record_item *item;     int64_t n_item;

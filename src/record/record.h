@@ -60,8 +60,9 @@
 #include "price/price.h"
 
 enum record_file {
-    RECORD_RECORDS, RECORD_PEAKS, RECORD_INVENTORY, RECORD_LOSSES,
-    RECORD_TIMINGS, RECORD_DEVICE,
+    RECORD_RECORDS, RECORD_PEAKS, RECORD_INVENTORY,
+    RECORD_SUMMED,          /* the files before go into a case's checksum */
+    RECORD_LOSSES = RECORD_SUMMED, RECORD_TIMINGS, RECORD_DEVICE,
     RECORD_CASES,           /* last: the commit mark */
     RECORD_CASE_FILES,      /* files that a case writes to */
     RECORD_CHECKS = RECORD_CASE_FILES,
@@ -217,8 +218,9 @@ struct record;
 ** that a run goes on to the same bytes in the end. */
 #define RECORD_DIED "worker was ended "
 
-/* Makes the folder where needed. A folder whose records.csv has another
-** header is refused (ERR_USAGE): it is not ours to replace. RESUME cuts
+/* Makes the folder where needed. A folder is refused (ERR_USAGE) where a file
+** of a run's name has another header, has rows without a run.json beside it,
+** or is a link or linked from elsewhere: it is not ours to replace. RESUME cuts
 ** every file after the last committed case, and checks.csv to its header;
 ** a different identity is ERR_USAGE. On success call record_close. */
 int record_open(const char *dir, enum record_mode mode,
@@ -230,6 +232,20 @@ bool record_has(const struct record *r, const char *device,
                 enum record_status *status);
 /* Cases that are committed. */
 int64_t record_count(const struct record *r);
+/* The first case that RESUME found with other rows than were committed, as
+** "DEVICE,SCENARIO,CASE", or NULL. It and those after it do not count. (For
+** APPEND that is an error.) */
+const char *record_altered(const struct record *r);
+
+/* Files below the folder that are not rows ("misses/NAME"). run.json lists
+** them before they are written, those of the run before too until
+** record_disown: a run may remove or replace what is on the list, and nothing
+** else. record_own is ERR_USAGE where a file that is not on it has the name. */
+int record_own(struct record *r, const char *const *name, int64_t n,
+               struct err *e) MUST_CHECK;
+/* Calls remove(name) for all, which then are off the list. */
+void record_disown(struct record *r,
+                   void (*remove)(void *ctx, const char *name), void *ctx);
 int record_append(struct record *r, const struct record_text *t,
                   struct err *e) MUST_CHECK;
 /* record_render and record_append. */

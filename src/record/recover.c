@@ -1,9 +1,12 @@
 /* recover.c - see recover.h. */
 #include "record/recover.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/num.h"
 #include "record/columns.h"
 
@@ -33,28 +36,54 @@ static bool next_row(const char *s, size_t len, struct raw *r)
     return false;
 }
 
-/* Copies a cell (from 0) into out, as far as it fits. Those asked for are
-** numbers and words, which are never quoted, or a text's beginning. */
-static void cell_of(const struct raw *r, int64_t cell, char *out, size_t cap)
+/* Where a cell (from 0) begins in the row; *len its bytes. */
+static size_t find_cell(const struct raw *r, int64_t cell, size_t *len)
 {
     bool quoted = false;
-    size_t i, n = 0;
+    size_t i, from = 0;
     int64_t at = 0;
 
     for (i = 0; i + 1 < r->len; i++) {
         if (r->s[i] == '"') quoted = !quoted;
-        if (r->s[i] == ',' && !quoted) at++;
-        else if (at == cell && n + 1 < cap) out[n++] = r->s[i];
+        if (r->s[i] != ',' || quoted) continue;
+        if (at++ == cell) break;
+        from = i + 1;
     }
-    out[n] = '\0';
+    *len = i - from;
+    return from;
+}
+
+/* Copies a cell of cases.csv into out, as far as it fits. Those asked for are
+** numbers and words, which are never quoted, or a text's beginning. */
+static void cell_of(const struct raw *r, const char *name, char *out,
+                    size_t cap)
+{
+    size_t len, from = find_cell(r, column_find(RECORD_CASES, name), &len);
+
+    snprintf(out, cap, "%.*s", (int)(len < cap ? len : cap - 1), r->s + from);
 }
 
 struct mark { size_t end; int64_t records, peaks; };
 
-struct tally { struct keyset rows[2]; };    /* of records.csv and peaks.csv */
+struct tally {
+    struct keyset rows[2];      /* how many of records.csv and peaks.csv */
+    struct keyset sum;          /* of all rows that a checksum is of */
+};
 
-/* How many complete rows each key has in one file. */
-static int count_rows(const struct buf *b, struct keyset *out, struct err *e)
+/* The key's value, made when it is not there; NULL without memory. */
+static int64_t *value_of(struct keyset *s, const struct raw *r, int64_t first)
+{
+    int64_t *at = keyset_find(s, r->s, r->key);
+
+    if (at != NULL) return at;
+    return keyset_add(s, r->s, r->key, first) ? keyset_find(s, r->s, r->key)
+                                              : NULL;
+}
+
+/* How many complete rows each key has in one file (count may be NULL), and
+** what they sum to. */
+static int tally_rows(const struct buf *b, struct keyset *count,
+                      struct keyset *sum, struct err *e)
 {
     const char *s = buf_text(b);
     size_t len = b->len;
@@ -62,16 +91,35 @@ static int count_rows(const struct buf *b, struct keyset *out, struct err *e)
     bool first = true;
 
     for (; next_row(s, len, &r); s += r.len, len -= r.len) {
-        int64_t *n;
+        int64_t *n, *h;
         if (first) {
             first = false;
             continue;
         }
-        n = keyset_find(out, r.s, r.key);
+        h = value_of(sum, &r, (int64_t)HASH_START);
+        if (h == NULL) return err_nomem(e);
+        *h = (int64_t)hash_bytes((uint64_t)*h, r.s, r.len);
+        n = count == NULL ? NULL : value_of(count, &r, 0);
         if (n != NULL) ++*n;
-        else if (!keyset_add(out, r.s, r.key, 1)) return err_nomem(e);
+        else if (count != NULL) return err_nomem(e);
     }
     return ERR_OK;
+}
+
+/* Are the rows of this case, and its own, those that it was committed with? */
+static bool sums(const struct keyset *sum, const struct raw *r)
+{
+    const int64_t *rows = keyset_find(sum, r->s, r->key);
+    uint64_t h = rows == NULL ? HASH_START : (uint64_t)*rows;
+    size_t len, from;
+    char want[20];
+
+    from = find_cell(r, column_find(RECORD_CASES, "checksum"), &len);
+    h = hash_bytes(h, r->s, from);
+    h = hash_bytes(h, "0000000000000000", 16);
+    h = hash_bytes(h, r->s + from + len, r->len - from - len);
+    snprintf(want, sizeof want, "%016" PRIx64, h);
+    return len == strlen(want) && memcmp(r->s + from, want, len) == 0;
 }
 
 /* Does the file hold as many rows of this case as its mark says? */
@@ -82,7 +130,7 @@ static bool holds(const struct keyset *rows, const struct raw *r,
     int64_t want;
     const int64_t *have = keyset_find(rows, r->s, r->key);
 
-    cell_of(r, column_find(RECORD_CASES, name), cell, sizeof cell);
+    cell_of(r, name, cell, sizeof cell);
     if (!num_parse(cell, 0, INT64_MAX, &want)) return false;
     return (have == NULL ? 0 : *have) == want;
 }
@@ -92,7 +140,7 @@ static int64_t status_of(const struct raw *r)
     char cell[16];
     int s;
 
-    cell_of(r, column_find(RECORD_CASES, "status"), cell, sizeof cell);
+    cell_of(r, "status", cell, sizeof cell);
     for (s = 0; s < STATUS_COUNT; s++)
         if (strcmp(cell, record_status_name((enum record_status)s)) == 0)
             return s;
@@ -104,7 +152,7 @@ static bool died(const struct raw *r)
     char cell[sizeof RECORD_DIED + 1];
     const char *note = cell;
 
-    cell_of(r, column_find(RECORD_CASES, "note"), cell, sizeof cell);
+    cell_of(r, "note", cell, sizeof cell);
     if (*note == '"') note++;
     return status_of(r) == STATUS_ERROR &&
            strncmp(note, RECORD_DIED, strlen(RECORD_DIED)) == 0;
@@ -125,6 +173,10 @@ static int take_marks(const struct buf *cases, bool dead,
             if (!holds(&t->rows[0], &r, "records") ||
                 !holds(&t->rows[1], &r, "peaks") ||
                 (!dead && died(&r))) break;
+            if (!sums(&t->sum, &r)) {
+                out->altered = strndup(r.s, r.key);
+                return out->altered != NULL ? ERR_OK : err_nomem(e);
+            }
             if (!keyset_add(&out->cases, r.s, r.key, status_of(&r)))
                 return err_nomem(e);
         }
@@ -154,18 +206,20 @@ static size_t keep_bytes(const struct buf *b, const struct keyset *cases)
 int recover(const struct buf text[RECORD_CASE_FILES], bool dead,
             struct recovered *out, struct err *e)
 {
-    struct tally t = {{{NULL, 0, 0}, {NULL, 0, 0}}};
-    int rc, f;
+    struct tally t = {.sum = {NULL, 0, 0}};
+    int rc = ERR_OK, f;
 
     *out = (struct recovered){.cases = {NULL, 0, 0}};
-    rc = count_rows(&text[RECORD_RECORDS], &t.rows[0], e);
-    if (rc == ERR_OK) rc = count_rows(&text[RECORD_PEAKS], &t.rows[1], e);
+    for (f = 0; rc == ERR_OK && f < RECORD_SUMMED; f++)
+        rc = tally_rows(&text[f], f == RECORD_RECORDS ? &t.rows[0]
+                        : f == RECORD_PEAKS ? &t.rows[1] : NULL, &t.sum, e);
     if (rc == ERR_OK) rc = take_marks(&text[RECORD_CASES], dead, &t, out, e);
     if (rc == ERR_OK)
         for (f = 0; f < RECORD_CASES; f++)
             out->keep[f] = keep_bytes(&text[f], &out->cases);
     keyset_free(&t.rows[0]);
     keyset_free(&t.rows[1]);
+    keyset_free(&t.sum);
     if (rc != ERR_OK) recovered_free(out);
     return rc;
 }
@@ -173,6 +227,8 @@ int recover(const struct buf text[RECORD_CASE_FILES], bool dead,
 void recovered_free(struct recovered *r)
 {
     keyset_free(&r->cases);
+    free(r->altered);
+    r->altered = NULL;
 }
 
 bool recover_key(const struct buf *rows, const char **key, size_t *len)

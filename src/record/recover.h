@@ -17,7 +17,13 @@
 struct recovered {
     struct keyset cases;
     size_t keep[RECORD_CASE_FILES];     /* bytes of each file that count */
+    char *altered;      /* the key of a case whose rows are all there, but not
+                           those that its checksum is of; owned, or NULL */
 };
+
+/* A case's checksum in cases.csv: FNV-1a of its rows, file by file, in the
+** files that are the same for the same input (those before RECORD_SUMMED),
+** then of its own row with sixteen zeros for the checksum. */
 
 /* text[f] is the content of each case file, header included. Without dead,
 ** cases count up to the first that is RECORD_DIED. */

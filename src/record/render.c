@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/csv.h"
+#include "base/hash.h"
 #include "record/columns.h"
 
 #define UNKNOWN (-1)        /* prints as an empty cell */
@@ -86,6 +87,7 @@ static void put_cell(struct buf *b, enum cell cell, const void *p,
             put_int(b, *(const int64_t *)p);
         break;
     case CELL_SEED: buf_printf(b, "%" PRIu64, *(const uint64_t *)p); break;
+    case CELL_SUM: buf_printf(b, "%016" PRIx64, *(const uint64_t *)p); break;
     case CELL_REAL: case CELL_REAL_OR_NONE:
         x = *(const double *)p;
         if (cell == CELL_REAL || !isnan(x)) put_double(b, x);
@@ -370,11 +372,22 @@ static void put_tensor(struct rows *r, const struct record_tensor *x)
         .freed_after = x->freed_after});
 }
 
+/* The row twice: first as recover.h says that it is summed. */
 static void put_case(struct rows *r)
 {
-    put_row(r, RECORD_CASES, &(struct record_found){
+    struct record_found row = {
         .shape = *r->c, .waves = r->c->n_wave, .records = r->n_records,
-        .peaks = r->n_peaks});
+        .peaks = r->n_peaks};
+    struct buf *b = &r->t->file[RECORD_CASES];
+    uint64_t h = HASH_START;
+    int f;
+
+    for (f = 0; f < RECORD_SUMMED; f++)
+        h = hash_bytes(h, buf_text(&r->t->file[f]), r->t->file[f].len);
+    put_row(r, RECORD_CASES, &row);
+    row.checksum = hash_bytes(h, buf_text(b), b->len);
+    b->len = 0;
+    put_row(r, RECORD_CASES, &row);
 }
 
 int record_render(const struct record_case *c, struct record_text *out,

@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -42,6 +42,7 @@ int record_run_describe(struct record *r, const struct record_info *info,
              hash_bytes(HASH_START, info->identity, strlen(info->identity)));
     now_utc(now, sizeof now);
     r->run = o = json_object();
+    r->owned = json_object();
     bad = json_object_set_new(o, "peakproof_run", json_integer(RUN_FORMAT));
     bad |= json_object_set_new(o, "finished", json_false());
     bad |= set_string(o, "identity", hash);
@@ -57,14 +58,27 @@ int record_run_describe(struct record *r, const struct record_info *info,
                : ERR_OK;
 }
 
+/* "files" from the set of owned ones; false when out of memory. */
+static bool list_owned(struct record *r)
+{
+    json_t *list = json_array(), *value;
+    const char *name;
+    bool bad = list == NULL;
+
+    json_object_foreach(r->owned, name, value)
+        bad |= json_array_append_new(list, json_string(name)) != 0;
+    return json_object_set_new(r->run, "files", list) == 0 && !bad;
+}
+
 int record_run_write(struct record *r, struct err *e)
 {
     struct buf path = BUF_INIT, text = BUF_INIT;
+    bool listed = list_owned(r);
     int rc;
 
     buf_printf(&path, "%s/run.json", r->dir);
     js_put(&text, r->run);
-    rc = path.failed || text.failed ? err_nomem(e)
+    rc = path.failed || text.failed || !listed ? err_nomem(e)
          : file_write(path.data, text.data, text.len, e);
     buf_free(&path);
     buf_free(&text);
@@ -75,12 +89,13 @@ int record_run_write(struct record *r, struct err *e)
 static int read_old(struct record *r, json_t **out, struct err *e)
 {
     struct buf path = BUF_INIT;
-    int rc = ERR_OK;
+    int rc;
 
     *out = NULL;
     buf_printf(&path, "%s/run.json", r->dir);
     if (path.failed) return err_nomem(e);
-    if (access(path.data, F_OK) == 0) rc = js_load(path.data, 0, out, e);
+    rc = record_look(path.data, &r->is_run, e);
+    if (rc == ERR_OK && r->is_run) rc = js_load(path.data, 0, out, e);
     if (rc == ERR_OK && *out != NULL &&
         !json_is_integer(json_object_get(*out, "peakproof_run"))) {
         json_decref(*out);
@@ -104,12 +119,67 @@ static int check_resume(const struct record *r, const json_t *old,
                    "replace it)", r->dir);
 }
 
+/* The files of the run before are this one's to remove. */
+static int take_owned(struct record *r, const json_t *old, struct err *e)
+{
+    json_t *value;
+    size_t i;
+
+    json_array_foreach(json_object_get(old, "files"), i, value)
+        if (json_is_string(value) &&
+            json_object_set_new(r->owned, json_string_value(value),
+                                json_true()) != 0)
+            return err_nomem(e);
+    return ERR_OK;
+}
+
+int record_own(struct record *r, const char *const *name, int64_t n,
+               struct err *e)
+{
+    struct buf path = BUF_INIT;
+    size_t before = json_object_size(r->owned);
+    int64_t i;
+    int rc = ERR_OK;
+
+    for (i = 0; rc == ERR_OK && i < n; i++) {
+        struct stat st;
+        if (json_object_get(r->owned, name[i]) != NULL) continue;
+        path.len = 0;
+        buf_printf(&path, "%s/%s", r->dir, name[i]);
+        if (path.failed)
+            rc = err_nomem(e);
+        else if (lstat(path.data, &st) == 0 || errno != ENOENT)
+            rc = err_set(e, ERR_USAGE, "%s: is there already, and not of a "
+                         "run (remove it, or choose another folder)",
+                         path.data);
+        else if (json_object_set_new(r->owned, name[i], json_true()) != 0)
+            rc = err_nomem(e);
+    }
+    buf_free(&path);
+    return rc != ERR_OK || json_object_size(r->owned) == before
+           ? rc : record_run_write(r, e);
+}
+
+void record_disown(struct record *r,
+                   void (*remove)(void *ctx, const char *name), void *ctx)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(r->owned, name, value) remove(ctx, name);
+    json_object_clear(r->owned);
+}
+
 int record_run_check(struct record *r, enum record_mode mode, struct err *e)
 {
     json_t *old;
     int rc = read_old(r, &old, e);
 
-    if (rc != ERR_OK) return rc;
+    if (rc == ERR_OK) rc = take_owned(r, old, e);
+    if (rc != ERR_OK) {
+        json_decref(old);
+        return rc;
+    }
     if (mode == RECORD_RESUME && old != NULL) rc = check_resume(r, old, e);
     if (mode == RECORD_APPEND &&
         !json_is_true(json_object_get(old, "finished")))

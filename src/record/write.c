@@ -94,22 +94,44 @@ static bool header_fits(const struct buf *text, const struct buf *header)
     return memcmp(buf_text(text), buf_text(header), n) == 0;
 }
 
+int record_look(const char *path, bool *there, struct err *e)
+{
+    struct stat st;
+
+    *there = lstat(path, &st) == 0;
+    if (!*there && errno == ENOENT) return ERR_OK;
+    if (!*there) return err_set(e, ERR_RUN, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return err_set(e, ERR_USAGE, "%s: not a regular file, which a run "
+                       "writes (choose another folder)", path);
+    if (st.st_nlink > 1)
+        return err_set(e, ERR_USAGE, "%s: has another name too (a hard link), "
+                       "whose bytes would change (choose another folder)",
+                       path);
+    return ERR_OK;
+}
+
 /* Reads what is there already; refuses what another program wrote. */
 static int read_file(const struct record *r, enum record_file f,
                      struct buf *text, struct err *e)
 {
     struct buf path = BUF_INIT, header = BUF_INIT;
-    int rc = ERR_OK;
+    bool there = false;
+    int rc;
 
     path_of(r, record_file_name(f), &path);
     record_put_header(&header, f);
-    if (path.failed || header.failed)
-        rc = err_nomem(e);
-    else if (access(path.data, F_OK) == 0)
+    rc = path.failed || header.failed ? err_nomem(e)
+                                      : record_look(path.data, &there, e);
+    if (rc == ERR_OK && there)
         rc = file_read(path.data, FILE_LIMIT, text, e);
     if (rc == ERR_OK && !header_fits(text, &header))
         rc = err_set(e, ERR_USAGE, "%s: not the columns of this version "
                      "(choose another folder, or remove it)", path.data);
+    if (rc == ERR_OK && !r->is_run && text->len > header.len)
+        rc = err_set(e, ERR_USAGE, "%s: no run.json beside it says that it is "
+                     "a run's (choose another folder, or remove it)",
+                     path.data);
     buf_free(&path);
     buf_free(&header);
     return rc;
@@ -125,7 +147,8 @@ static int open_file(struct record *r, enum record_file f, uint64_t seen,
 
     path_of(r, record_file_name(f), &path);
     if (path.failed) return err_nomem(e);
-    r->fd[f] = open(path.data, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    r->fd[f] = open(path.data, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW |
+                    O_CLOEXEC, 0666);
     buf_free(&path);
     if (r->fd[f] < 0) return io_error(e, r, f, errno);
     if ((f == 0 && flock(r->fd[f], LOCK_EX | LOCK_NB) != 0) ||
@@ -165,6 +188,9 @@ static int recover_files(struct record *r, const struct buf *text,
     int rc, f;
 
     rc = recover(text, append, &r->had, e);
+    if (rc == ERR_OK && append && r->had.altered != NULL)
+        rc = err_set(e, ERR_INPUT, "%s: case %s has other rows than the run "
+                     "wrote (run it again)", r->dir, r->had.altered);
     /* marks before rows: none may stand without its rows */
     for (f = RECORD_CASES; rc == ERR_OK && f >= 0; f--)
         rc = reset(r, (enum record_file)f, r->had.keep[f], e);
@@ -221,6 +247,7 @@ static void record_free(struct record *r)
     record_leave(r);
     recovered_free(&r->had);
     json_decref(r->run);
+    json_decref(r->owned);
     free(r->dir);
     free(r);
 }
@@ -270,6 +297,11 @@ bool record_has(const struct record *r, const char *device,
 int64_t record_count(const struct record *r)
 {
     return (int64_t)r->had.cases.n;
+}
+
+const char *record_altered(const struct record *r)
+{
+    return r->had.altered;
 }
 
 /* Takes back what was appended to the files up to f. */

@@ -15,6 +15,8 @@ struct record {
     uint64_t len[RECORD_FILES];     /* bytes that count */
     struct recovered had;           /* the cases in the folder */
     json_t *run;                    /* what run.json says */
+    json_t *owned;                  /* its "files", as the keys of an object */
+    bool is_run;                    /* there was a run.json */
     struct timespec synced;
 };
 
@@ -26,5 +28,8 @@ int record_run_check(struct record *r, enum record_mode mode, struct err *e)
     MUST_CHECK;
 int record_run_write(struct record *r, struct err *e) MUST_CHECK;
 int record_run_end(struct record *r, bool finished, struct err *e) MUST_CHECK;
+/* Whether path exists, and then is a plain file that no other name shares;
+** anything else is ERR_USAGE. */
+int record_look(const char *path, bool *there, struct err *e) MUST_CHECK;
 
 #endif

@@ -1,11 +1,12 @@
 /* folder.c - see folder.h */
 #include "run/folder.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <lua.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -41,61 +42,86 @@ static void put_command(const struct run_request *q, struct buf *out)
 }
 
 /* What a run writes below its folder, beside the records. */
-static const struct { const char *folder, *end; } beside[] = {
-    {"misses", ".json"}, {"histograms", ".csv"}
+static const char *const folder_of[] = {
+    [RUN_MISS] = "misses", [RUN_HISTOGRAM] = "histograms"
 };
-enum { N_BESIDE = sizeof beside / sizeof *beside };
 
-/* Whether the folder has files of such names; they go where remove is. */
-static bool find_beside(const char *dir, int which, bool remove)
+/* Removes "misses/NAME" below the folder *ctx: a plain file, through no
+** link. What a run.json says else is none of ours. */
+static void remove_listed(void *ctx, const char *name)
 {
-    struct buf path = BUF_INIT;
-    struct dirent *entry;
-    size_t x = strlen(beside[which].end);
-    bool found = false;
-    DIR *d;
+    const char *file = strchr(name, '/');
+    int top = *(int *)ctx, d = -1, k;
+    struct stat st;
 
-    buf_printf(&path, "%s/%s", dir, beside[which].folder);
-    d = opendir(buf_text(&path));
-    while (d != NULL && (entry = readdir(d)) != NULL) {
-        size_t n = strlen(entry->d_name);
-        if (n <= x || strcmp(entry->d_name + n - x, beside[which].end) != 0)
-            continue;
-        found = true;
-        if (remove) unlinkat(dirfd(d), entry->d_name, 0);
-    }
-    if (d != NULL) closedir(d);
-    buf_free(&path);
-    return found;
-}
-
-/* A folder without a run.json is not a run's: what has the names of files
-** that a run removes there is someone else's. */
-static int check_beside(const char *dir, struct err *e)
-{
-    struct buf path = BUF_INIT;
-    bool ours;
-    int i;
-
-    buf_printf(&path, "%s/run.json", dir);
-    ours = access(buf_text(&path), F_OK) == 0;
-    buf_free(&path);
-    for (i = 0; i < N_BESIDE && !ours; i++)
-        if (find_beside(dir, i, false))
-            return err_set(e, ERR_USAGE, "%s/%s: holds *%s files that are "
-                           "not of a run (choose another folder)", dir,
-                           beside[i].folder, beside[i].end);
-    return ERR_OK;
+    if (file == NULL || strchr(++file, '/') != NULL) return;
+    for (k = 0; k < (int)(sizeof folder_of / sizeof *folder_of); k++)
+        if (folder_of[k] != NULL &&
+            strlen(folder_of[k]) == (size_t)(file - 1 - name) &&
+            strncmp(name, folder_of[k], strlen(folder_of[k])) == 0)
+            d = openat(top, folder_of[k], O_RDONLY | O_DIRECTORY |
+                       O_NOFOLLOW | O_CLOEXEC);
+    if (d < 0) return;
+    if (fstatat(d, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(st.st_mode))
+        unlinkat(d, file, 0);
+    close(d);
 }
 
 /* Nothing kept, nothing beside it counts: a run that is replaced, and one
 ** that was killed while it was. */
-static void remove_beside(const char *dir, const struct record *r)
+static void remove_old(const char *dir, struct record *r)
 {
-    int i;
+    int top;
 
-    for (i = 0; i < N_BESIDE && record_count(r) == 0; i++)
-        (void)find_beside(dir, i, true);
+    if (record_count(r) > 0) return;
+    top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (top < 0) return;
+    record_disown(r, remove_listed, &top);
+    close(top);
+}
+
+/* Is path the folder at top (both without links), or in it? */
+static bool inside(const char *top, const char *path)
+{
+    size_t n = strlen(top);
+
+    return strncmp(path, top, n) == 0 &&
+           (path[n] == '\0' || path[n] == '/' || top[n - 1] == '/');
+}
+
+/* paths: each ended by a NUL, an empty one last; NULL: none. */
+static int check_outside(const char *top, const char *dir, const char *paths,
+                         struct err *e)
+{
+    for (; paths != NULL && *paths != '\0'; paths += strlen(paths) + 1) {
+        char *real = realpath(paths, NULL);
+        bool bad = real != NULL && inside(top, real);
+        free(real);
+        if (bad)
+            return err_set(e, ERR_USAGE, "run: %s: the run reads it, and it "
+                           "lies in the folder %s, which the run writes "
+                           "(choose another --out)", paths, dir);
+    }
+    return ERR_OK;
+}
+
+/* A run would replace what it reads. */
+static int check_inputs(const char *dir, const struct run_context *x,
+                        const struct scenario_set *set, struct err *e)
+{
+    char *top = realpath(dir, NULL);
+    int64_t i;
+    int k, rc = ERR_OK;
+
+    if (top == NULL) return ERR_OK;     /* nothing is in it yet */
+    for (k = 0; k < set->n && rc == ERR_OK; k++)
+        rc = check_outside(top, dir, set->s[k]->files, e);
+    for (i = 0; i < x->n_extra && rc == ERR_OK; i++)
+        rc = check_outside(top, dir, scenario_estimator_files(x->extra[i]),
+                           e);
+    free(top);
+    return rc;
 }
 
 int run_folder_open(const char *dir, const struct run_request *q,
@@ -115,33 +141,94 @@ int run_folder_open(const char *dir, const struct run_request *q,
     info.command = buf_text(&command);
     if (rc == ERR_OK && (identity.failed || command.failed))
         rc = err_nomem(e);
-    if (rc == ERR_OK) rc = check_beside(dir, e);
+    if (rc == ERR_OK) rc = check_inputs(dir, x, set, e);
     if (rc == ERR_OK)
         rc = record_open(dir, q->resume ? RECORD_RESUME : RECORD_REPLACE,
                          &info, out, e);
-    if (rc == ERR_OK) remove_beside(dir, *out);
+    if (rc == ERR_OK) remove_old(dir, *out);
     buf_free(&identity);
     buf_free(&command);
     return rc;
 }
 
-int run_folder_file(const char *dir, const char *snapshots,
-                    const struct run_file *f, struct err *e)
+static void put_path(struct buf *b, const char *snapshots,
+                     const struct run_file *f)
 {
-    struct buf path = BUF_INIT;
-    int rc = ERR_OK;
+    b->len = 0;
+    buf_printf(b, "%s/%s", f->kind == RUN_SNAPSHOT ? snapshots
+                                                   : folder_of[f->kind],
+               f->name);
+}
 
-    if (f->kind == RUN_MISS)
-        buf_printf(&path, "%s/misses", dir);
-    else if (f->kind == RUN_HISTOGRAM)
-        buf_printf(&path, "%s/histograms", dir);
-    else
-        buf_puts(&path, snapshots);
-    if (!path.failed) rc = file_make_dirs(path.data, e);
-    buf_printf(&path, "/%s", f->name);
+/* Puts those below the run's folder on its list. */
+static int own_files(struct record *r, const struct run_file *f, int64_t n,
+                     struct err *e)
+{
+    struct buf *name = calloc((size_t)n + 1, sizeof *name);
+    const char **list = calloc((size_t)n + 1, sizeof *list);
+    int64_t i, m = 0;
+    bool bad = name == NULL || list == NULL;
+    int rc;
+
+    for (i = 0; i < n && !bad; i++) {
+        if (f[i].kind == RUN_SNAPSHOT) continue;
+        put_path(&name[i], NULL, &f[i]);
+        list[m++] = buf_text(&name[i]);
+        bad = name[i].failed;
+    }
+    rc = bad ? err_nomem(e) : record_own(r, list, m, e);
+    for (i = 0; i < n && name != NULL; i++) buf_free(&name[i]);
+    free(name);
+    free(list);
+    return rc;
+}
+
+/* Makes the file's folder, which may be no link where it is the run's. */
+static int make_folder(const char *path, enum run_file_kind kind,
+                       struct err *e)
+{
+    struct stat st;
+    int rc = file_make_dirs(path, e);
+
+    if (rc == ERR_OK && kind != RUN_SNAPSHOT &&
+        (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode)))
+        rc = err_set(e, ERR_USAGE, "%s: a link, where a run writes a folder "
+                     "(remove it, or choose another folder)", path);
+    return rc;
+}
+
+static int write_file(const char *dir, const char *snapshots,
+                      const struct run_file *f, struct err *e)
+{
+    struct buf path = BUF_INIT, name = BUF_INIT;
+    size_t folder;
+    int rc;
+
+    put_path(&name, snapshots, f);
+    if (f->kind != RUN_SNAPSHOT) buf_printf(&path, "%s/", dir);
+    buf_puts(&path, buf_text(&name));
+    rc = path.failed || name.failed ? err_nomem(e) : ERR_OK;
+    folder = path.len - strlen(f->name) - 1;
+    if (rc == ERR_OK) {
+        path.data[folder] = '\0';
+        rc = make_folder(path.data, f->kind, e);
+        path.data[folder] = '/';
+    }
     if (rc == ERR_OK)
-        rc = path.failed ? err_nomem(e)
-             : file_write(path.data, f->text.data, f->text.len, e);
+        rc = file_write(path.data, f->text.data, f->text.len, e);
     buf_free(&path);
+    buf_free(&name);
+    return rc;
+}
+
+int run_folder_files(const char *dir, const char *snapshots,
+                     struct record *r, const struct run_file *f, int64_t n,
+                     struct err *e)
+{
+    int rc = own_files(r, f, n, e);
+    int64_t i;
+
+    for (i = 0; i < n && rc == ERR_OK; i++)
+        rc = write_file(dir, snapshots, &f[i], e);
     return rc;
 }

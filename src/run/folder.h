@@ -30,13 +30,18 @@ int run_identify(const struct run_request *q, const struct run_context *x,
                  const struct scenario_set *set, struct buf *out,
                  struct err *e) MUST_CHECK;
 /* Opens dir to be replaced, or continued with --resume. What makes two runs
-** the same is run_identify's. Miss reports of a run that is replaced go. */
+** the same is run_identify's. Files that the run.json of a run that is
+** replaced lists go, through no link. ERR_USAGE where the run reads a file in
+** dir. */
 int run_folder_open(const char *dir, const struct run_request *q,
                     const struct run_context *x,
                     const struct scenario_set *set, struct record **out,
                     struct err *e) MUST_CHECK;
-/* Writes dir/misses/NAME, or NAME below the folder for snapshots. */
-int run_folder_file(const char *dir, const char *snapshots,
-                    const struct run_file *f, struct err *e) MUST_CHECK;
+/* Writes a case's files: dir/misses/NAME and dir/histograms/NAME, which r
+** lists before, and NAME below the folder for snapshots. ERR_USAGE where
+** another's file has the name. */
+int run_folder_files(const char *dir, const char *snapshots,
+                     struct record *r, const struct run_file *f, int64_t n,
+                     struct err *e) MUST_CHECK;
 
 #endif

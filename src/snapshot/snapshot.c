@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "snapshot/reading.h"
 
 enum { DEVICES_MOST = 1024, NOTES_MOST = 1 << 20, NESTED_MOST = 4096 };
@@ -494,12 +495,11 @@ static int fill(void *ctx, char *to, size_t room, size_t *n, struct err *e)
 int snapshot_load(const char *path, struct snapshot *out, struct err *e)
 {
     bool std = strcmp(path, "-") == 0;
-    struct file f = {std ? stdin : fopen(path, "rb"), path};
+    struct file f = {stdin, path};
     struct pickle_input in = {.fill = fill, .ctx = &f};
-    int rc;
+    int rc = std ? ERR_OK : file_stream(path, &f.f, e);
 
-    if (f.f == NULL)
-        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    if (rc != ERR_OK) return rc;
     setvbuf(f.f, NULL, _IONBF, 0);
     rc = read_input(&in, path, out, e);
     if (!std) fclose(f.f);

@@ -11,8 +11,8 @@
 | }
 
 $ peakproof report
+! peakproof: out: no run there (peakproof run --out out writes one)
 = 3
-!* *out*No such file*
 
 $ peakproof run one.lua >a
 

@@ -375,25 +375,6 @@ $ for f in lens.lua m.json x-sequences.csv x-prefix-tree.csv; do cp $f keep; ech
 ! peakproof: r: holds a run of other scenarios or settings (repeat its command, or leave out --resume to replace it)
 $ peakproof run --resume --out r read.lua >table
 
-# Files with the names of miss reports or histograms are removed with a run,
-# and are no run's where there is none.
-
-$ mkdir -p own/misses own2/histograms; echo 1 >own/misses/a.json; echo 1 >own2/histograms/b.csv
-$ peakproof run --out own two.lua
-! peakproof: own/misses: holds *.json files that are not of a run (choose another folder)
-= 2
-$ peakproof run --resume --out own2 two.lua
-! peakproof: own2/histograms: holds *.csv files that are not of a run (choose another folder)
-= 2
-$ ls own own/misses own2/histograms
-> own:
-> misses
-> 
-> own/misses:
-> a.json
-> 
-> own2/histograms:
-> b.csv
 $ peakproof run --misses 0 --out m two.lua >table; ls m/misses | wc -l
 > 2
 $ peakproof run --resume --misses 0 --out m two.lua >table; ls m/misses | wc -l
@@ -401,8 +382,9 @@ $ peakproof run --resume --misses 0 --out m two.lua >table; ls m/misses | wc -l
 $ sed -i 2q m/cases.csv; peakproof run --resume --misses 0 --out m two.lua >table; ls m/misses | wc -l
 > 2
 $ sed -i 1q m/cases.csv; touch m/misses/old.json; peakproof run --resume --misses 0 --out m two.lua >table; ls m/misses | wc -l
-> 2
+> 3
 $ peakproof run --out m two.lua >table; ls m/misses
+> old.json
 
 # --resume ends as the run did: a bad estimator is exit 3, an estimate outside
 # its tolerance 4, checked then or not.

@@ -197,12 +197,12 @@ static void body_made_up(struct rank *r)
     struct comm_part part[MOST] = {{0}};
 
     for (int q = 0; q < r->comm->size; q++)
-        part[q] = (struct comm_part){(char *)0 + 4096, 1 << 20};
+        part[q] = (struct comm_part){(void *)(uintptr_t)4096, 1 << 20};
     r->rc = r->comm->ops->all_to_all(r->comm, &r->far.dev, "dispatch", part,
                                      part, &r->e);
     if (r->rc == ERR_OK)
         r->rc = r->comm->ops->all_reduce(r->comm, &r->far.dev, "gradients",
-            (struct mat){(char *)0 + 4096, 8, 8, 8, DT_F32}, 1, &r->e);
+            (struct mat){(void *)(uintptr_t)4096, 8, 8, 8, DT_F32}, 1, &r->e);
 }
 
 static void test_made_up_addresses(void **state)
