@@ -503,8 +503,9 @@ static const struct command_option options[] = {
      "there are several cases into DIR/SCENARIO.CASE", NULL, false},
     {"resume", 0, NULL, "keep the finished cases of an interrupted run and "
      "go on", NULL, false},
-    {"misses", 0, "PCT", "write DIR/misses/*.json for every wave with an "
-     "estimate more than PCT percent off; peakproof price prices it again",
+    {"misses", 0, "PCT", "write DIR/misses/*.json for every wave whose "
+     "peak is more than PCT percent of an estimate away from it, and for "
+     "those that ran out of memory; peakproof price prices it again",
      NULL, false},
     {"snapshot", 0, "DIR", "write a PyTorch memory snapshot of every wave on "
      "every rank into DIR (docs.pytorch.org/memory_viz, peakproof replay, "

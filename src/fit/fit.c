@@ -55,11 +55,19 @@ static int measure_base(const struct price_facts *f, struct fit_base *out,
 static int64_t held_gradients(const struct price_facts *f,
                               const struct fit_base *b)
 {
-    int64_t i, pending = 0;
+    int64_t g, k, i, pending = 0;
 
-    for (i = 0; f->pending != NULL && i <= f->model->layers; i++)
-        pending = num_sadd(pending, f->pending[i]);
-    return num_max(0, b->adapters - num_smul(pending, b->slots));
+    for (g = 0; g < f->n_group; g++) {
+        const int64_t *p = f->group[g].pending != NULL ? f->group[g].pending
+                                                       : f->pending;
+        for (k = 0; k < g; k++)
+            if (strcmp(f->group[k].slot, f->group[g].slot) == 0) break;
+        if (p == NULL || k < g ||
+            strcmp(f->group[g].slot, PRICE_BASE_SLOT) == 0) continue;
+        for (i = 0; i <= f->model->layers; i++)
+            pending = num_sadd(pending, p[i]);
+    }
+    return num_max(0, b->adapters - pending);
 }
 
 /* ---- one wave ------------------------------------------------------------ */

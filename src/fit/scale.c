@@ -153,7 +153,9 @@ static bool copy_group(const struct price_group *g, int64_t cp,
     out->attention_rows = copy_ints(g->attention_rows, cp);
     out->gdn_rows = copy_ints(g->gdn_rows, cp);
     out->attention_retained = copy_ints(g->attention_retained, cp);
-    routing = copy_routing(g, cp, layers, out);
+    out->pending = copy_ints(g->pending, layers + 1);
+    routing = copy_routing(g, cp, layers, out) &&
+              (g->pending == NULL || out->pending != NULL);
     return copy_stages(g, cp, out) && routing && out->attention_rows != NULL &&
            out->gdn_rows != NULL &&
            (g->attention_retained == NULL || out->attention_retained != NULL);

@@ -49,41 +49,72 @@ int64_t adapter_walk(const int64_t *p, const int64_t *b, int64_t layers)
     return w.extra;
 }
 
+const int64_t *adapter_pending(const struct price_facts *f, int64_t g)
+{
+    if (strcmp(f->group[g].slot, PRICE_BASE_SLOT) == 0) return NULL;
+    return f->group[g].pending != NULL ? f->group[g].pending : f->pending;
+}
+
 static struct walk walk_group(const struct price_facts *f, int64_t g,
                               int64_t rank)
 {
-    bool trains = f->pending != NULL
-                  && strcmp(f->group[g].slot, PRICE_BASE_SLOT) != 0;
+    const int64_t *pending = adapter_pending(f, g);
     int64_t i, layers = f->model->layers;
-    struct walk w = walk_from(trains ? f->pending[layers] : 0);
+    struct walk w = walk_from(pending != NULL ? pending[layers] : 0);
 
     for (i = layers - 1; i >= 0; i--)
-        walk_layer(&w, trains ? f->pending[i] : 0,
+        walk_layer(&w, pending != NULL ? pending[i] : 0,
                    price_boundary(f, g, rank, i));
     return w;
 }
 
-/* Groups run one after another in any order. The worst order for a peak in
-** group j runs first every other group that leaves more gradients behind
-** than it frees boundaries: extra_j + sum of the others' positive nets. */
+static int64_t first_of_slot(const struct price_facts *f, int64_t g)
+{
+    int64_t i = 0;
+
+    while (strcmp(f->group[i].slot, f->group[g].slot) != 0) i++;
+    return i;
+}
+
+void adapter_left_make(const struct price_facts *f, int64_t rank,
+                       struct adapter_left *out)
+{
+    int64_t g;
+
+    out->all = 0;
+    for (g = 0; g < f->n_group; g++) {
+        struct walk w = walk_group(f, g, rank);
+        int64_t s = out->slot[g] = first_of_slot(f, g);
+        int64_t net = f->group[g].grad ? num_max(0, walk_net(&w)) : 0;
+        if (s == g) out->most[s] = 0;
+        if (net <= out->most[s]) continue;
+        out->all = num_sadd(out->all, net - out->most[s]);
+        out->most[s] = net;
+    }
+}
+
+int64_t adapter_left_for(const struct adapter_left *l, int64_t g)
+{
+    return l->all - l->most[l->slot[g]];
+}
+
+/* Groups run one after another in any order, and a slot's gradients appear in
+** the first of its groups that runs. The worst order for a peak in group j
+** lets j be its slot's first, and runs before it, of every other slot, the
+** group that leaves most beyond the boundaries that it frees. */
 struct adapter_walks adapter_walk_groups(const struct price_facts *f,
                                          int64_t rank)
 {
     struct adapter_walks worst = {0, 0};
-    int64_t g, left = 0, others;
+    struct adapter_left left;
+    int64_t g, others;
 
-    if (f->pending == NULL) return worst;
+    adapter_left_make(f, rank, &left);
     for (g = 0; g < f->n_group; g++) {
         struct walk w;
         if (!f->group[g].grad) continue;
         w = walk_group(f, g, rank);
-        left = num_sadd(left, num_max(0, walk_net(&w)));
-    }
-    for (g = 0; g < f->n_group; g++) {
-        struct walk w;
-        if (!f->group[g].grad) continue;
-        w = walk_group(f, g, rank);
-        others = left - num_max(0, walk_net(&w));
+        others = adapter_left_for(&left, g);
         worst.extra = num_max(worst.extra, num_sadd(w.extra, others));
         worst.at_head = num_max(worst.at_head, num_sadd(w.outside, others));
     }

@@ -104,6 +104,29 @@ static int check_stage(const struct stage *s, int64_t own, int64_t g,
     return ERR_OK;
 }
 
+/* Every row attends at least to itself, so a rank's local stage takes all of
+** its rows; and what it fetches is other ranks'. */
+static int check_covers(const struct price_group *p, int64_t g, int64_t r,
+                        int64_t others, struct err *e)
+{
+    int64_t i, own = p->attention_rows[r], local = own > 0 ? 0 : -1;
+
+    for (i = 0; i < p->n_stage[r]; i++) {
+        const struct stage *s = &p->stage[r][i];
+        if (s->local) local = num_min(s->q, s->k);
+        else if (s->k > others)
+            return err_set(e, ERR_INPUT, "groups[%lld].stages[%lld][%lld].k: "
+                           "%lld keys are fetched, and the other ranks hold "
+                           "%lld rows", (long long)g, (long long)r,
+                           (long long)i, (long long)s->k, (long long)others);
+    }
+    if (own == 0 || local == own) return ERR_OK;
+    return err_set(e, ERR_INPUT, "groups[%lld].stages[%lld]: its local stage "
+                   "must have the rank's %lld attention rows as q and k "
+                   "(every row attends to itself)", (long long)g,
+                   (long long)r, (long long)own);
+}
+
 static int check_stages(const struct price_group *p, int64_t g, int64_t r,
                         struct err *e)
 {
@@ -152,6 +175,28 @@ static int check_known(const struct price_facts *f, int64_t g, struct err *e)
     return rc;
 }
 
+/* Both layouts hold the group's rows, each once. */
+static int check_layouts(const struct price_facts *f, int64_t g,
+                         struct err *e)
+{
+    const struct price_group *p = &f->group[g];
+    int64_t attention = 0, gdn = 0, r;
+    int rc = ERR_OK;
+
+    for (r = 0; r < f->cp; r++) {
+        attention = num_sadd(attention, p->attention_rows[r]);
+        gdn = num_sadd(gdn, p->gdn_rows[r]);
+    }
+    if (model_count(f->model, LAYER_GDN) > 0 &&
+        model_count(f->model, LAYER_ATTENTION) > 0 && attention != gdn)
+        return err_set(e, ERR_INPUT, "groups[%lld].gdn_rows: sum to %lld, "
+                       "attention_rows to %lld (both hold the same rows)",
+                       (long long)g, (long long)gdn, (long long)attention);
+    for (r = 0; rc == ERR_OK && p->stage != NULL && r < f->cp; r++)
+        rc = check_covers(p, g, r, attention - p->attention_rows[r], e);
+    return rc;
+}
+
 static int check_group(const struct price_facts *f, int64_t g, struct err *e)
 {
     const struct price_group *p = &f->group[g];
@@ -189,6 +234,16 @@ int price_check(const struct price_facts *f, struct err *e)
     if (rc == ERR_OK) rc = check_pending(f, e);
     for (i = 0; rc == ERR_OK && i < f->n_group; i++)
         rc = check_group(f, i, e);
+    return rc;
+}
+
+int price_check_whole(const struct price_facts *f, struct err *e)
+{
+    int64_t i;
+    int rc = price_check(f, e);
+
+    for (i = 0; rc == ERR_OK && i < f->n_group; i++)
+        rc = check_layouts(f, i, e);
     return rc;
 }
 

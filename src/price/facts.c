@@ -167,7 +167,8 @@ int price_facts_from_plan(const struct model *m, const struct plan *p,
     return ERR_OK;
 }
 
-int price_facts_all_pending(struct price_facts *f, struct err *e)
+int price_all_pending(const struct price_facts *f, int64_t **out,
+                      struct err *e)
 {
     struct param_list list;
     size_t n = (size_t)f->model->layers + 1;
@@ -179,6 +180,16 @@ int price_facts_all_pending(struct price_facts *f, struct err *e)
     if (pending != NULL) param_adapter_bytes(f->model, &list, pending);
     param_list_free(&list);
     if (pending == NULL) return err_nomem(e);
+    *out = pending;
+    return ERR_OK;
+}
+
+int price_facts_all_pending(struct price_facts *f, struct err *e)
+{
+    int64_t *pending;
+    int rc = price_all_pending(f, &pending, e);
+
+    if (rc != ERR_OK) return rc;
     free(f->pending);
     f->pending = pending;
     return ERR_OK;
@@ -197,6 +208,7 @@ static void free_group(struct price_group *g, int64_t cp)
     free(g->routed_pairs);
     free(g->gdn_states);
     free(g->gdn_chunks);
+    free(g->pending);
 }
 
 void price_facts_free(struct price_facts *f)

@@ -176,19 +176,54 @@ static int read_wave(const struct js *top, struct price_facts *f,
     return rc;
 }
 
-/* true: every adapter's; false: none; or bytes by layer, and outside. */
+/* Every key must be a slot of some group. */
+static int check_slots(const struct js *at, const struct price_facts *f,
+                       struct err *e)
+{
+    const char *key;
+    json_t *v;
+    int64_t g;
+
+    json_object_foreach(at->v, key, v) {
+        for (g = 0; g < f->n_group; g++)
+            if (strcmp(f->group[g].slot, key) == 0) break;
+        if (g == f->n_group)
+            return js_error(at, e, "no group is of slot '%.64s'", key);
+    }
+    return ERR_OK;
+}
+
+/* true: every adapter's; false: none; or bytes by layer, and outside. Into
+** *out, which is the facts' or a group's. */
+static int read_list(const struct js *at, struct price_facts *f,
+                     int64_t **out, struct err *e)
+{
+    if (json_is_false(at->v)) return ERR_OK;
+    if (json_is_true(at->v)) return price_all_pending(f, out, e);
+    if (!json_is_array(at->v))
+        return js_error(at, e, "must be true, false or an array");
+    return js_ints(at, f->model->layers + 1, 0, PRICE_MAX_BYTES, out, NULL,
+                   e);
+}
+
+/* For every slot alike, or {slot: the same}. */
 static int read_pending(const struct js *top, struct price_facts *f,
                         struct err *e)
 {
-    struct js at;
+    struct js at, slot;
+    int64_t g;
     int rc = js_need(top, "adapter_pending", &at, e);
 
-    if (rc != ERR_OK || json_is_false(at.v)) return rc;
-    if (json_is_true(at.v)) return price_facts_all_pending(f, e);
-    if (!json_is_array(at.v))
-        return js_error(&at, e, "must be true, false or an array");
-    return js_ints(&at, f->model->layers + 1, 0, PRICE_MAX_BYTES, &f->pending,
-                   NULL, e);
+    if (rc != ERR_OK) return rc;
+    if (!json_is_object(at.v)) return read_list(&at, f, &f->pending, e);
+    rc = check_slots(&at, f, e);
+    for (g = 0; rc == ERR_OK && g < f->n_group; g++) {
+        if (strcmp(f->group[g].slot, PRICE_BASE_SLOT) == 0) continue;
+        rc = js_need(&at, f->group[g].slot, &slot, e);
+        if (rc == ERR_OK)
+            rc = read_list(&slot, f, &f->group[g].pending, e);
+    }
+    return rc;
 }
 
 /* ---- groups -------------------------------------------------------------- */
@@ -498,7 +533,7 @@ int price_facts_from_json(const struct js *at, const char *models_dir,
     if (rc == ERR_OK) rc = read_groups(at, &f, e);
     if (rc == ERR_OK) rc = read_kept(at, &f, e);
     if (rc == ERR_OK) {
-        rc = price_check(&f, e);
+        rc = price_check_whole(&f, e);
         if (rc != ERR_OK) err_wrap(e, "%s", at->origin);
     }
     if (rc == ERR_OK) rc = read_pending(at, &f, e);

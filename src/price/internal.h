@@ -83,6 +83,21 @@ int64_t price_records_lse(const struct model *m, const struct stage *s,
 /* One chain: boundaries b[layers], pending p[layers + 1]; p NULL: none. */
 int64_t adapter_walk(const int64_t *p, const int64_t *b, int64_t layers);
 
+/* What a group's slot has pending, [layers + 1]; NULL: nothing. */
+const int64_t *adapter_pending(const struct price_facts *f, int64_t g);
+
+/* Gradients that groups leave behind when they have run, beyond the
+** boundaries that they free, on one rank (-1: busiest rows). */
+struct adapter_left {
+    int64_t slot[PRICE_MAX_GROUPS];     /* of each group: its slot's first */
+    int64_t most[PRICE_MAX_GROUPS];     /* there: the slot's at most */
+    int64_t all;
+};
+void adapter_left_make(const struct price_facts *f, int64_t rank,
+                       struct adapter_left *out);
+/* What those of other slots leave, at most, for group g. */
+int64_t adapter_left_for(const struct adapter_left *l, int64_t g);
+
 struct adapter_walks {
     int64_t extra;          /* gradients beyond the peak of the boundaries */
     int64_t at_head;        /* gradients live when a group's head runs */

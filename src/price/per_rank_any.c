@@ -179,12 +179,6 @@ static struct beside beside_all(const struct price_wave *w, int64_t r)
 
 /* ---- several groups ------------------------------------------------------ */
 
-/* The adapter gradients that a group's slot has pending, or NULL. */
-static const int64_t *pending_of(const struct price_facts *f, int64_t g)
-{
-    return strcmp(f->group[g].slot, PRICE_BASE_SLOT) != 0 ? f->pending : NULL;
-}
-
 static int64_t pending_sum(const struct price_facts *f, const int64_t *p)
 {
     int64_t i, sum = 0;
@@ -206,23 +200,6 @@ static int64_t group_boundaries(const struct price_facts *f, int64_t g,
 
     for (l = 0; l < f->model->layers; l++)
         sum = num_sadd(sum, price_boundary(f, g, r, l));
-    return sum;
-}
-
-/* Gradients that the groups of other slots leave when they have run before g,
-** less the boundaries that they free: of each slot once. */
-static int64_t left_behind(const struct price_facts *f, int64_t g, int64_t r)
-{
-    int64_t o, k, sum = 0;
-
-    for (o = 0; o < f->n_group; o++) {
-        int64_t net = pending_sum(f, pending_of(f, o))
-                      - group_boundaries(f, o, r);
-        for (k = 0; k < o; k++)
-            if (same_slot(f, o, k)) break;
-        if (k == o && !same_slot(f, o, g))
-            sum = num_sadd(sum, num_max(0, net));
-    }
     return sum;
 }
 
@@ -282,11 +259,13 @@ static void rank_layers(const struct price_wave *w, int64_t r,
                         const struct beside *b, struct price_rank *out)
 {
     const struct price_facts *f = w->f;
+    struct adapter_left behind;
     int64_t g, o;
 
+    adapter_left_make(f, r, &behind);
     for (g = 0; g < f->n_group; g++) {
-        const int64_t *pending = pending_of(f, g);
-        int64_t left = left_behind(f, g, r);
+        const int64_t *pending = adapter_pending(f, g);
+        int64_t left = adapter_left_for(&behind, g);
         int64_t all = num_sadd(left, pending_sum(f, pending));
 
         if (pending != NULL)
@@ -299,20 +278,6 @@ static void rank_layers(const struct price_wave *w, int64_t r,
             walk_layers(w, g, r, NULL, all, after, out);
         }
     }
-}
-
-/* What every other group leaves, at most, before a group's head runs. */
-static int64_t most_at_head(const struct price_facts *f, int64_t r)
-{
-    int64_t g, most = 0;
-
-    for (g = 0; g < f->n_group; g++) {
-        const int64_t *p = pending_of(f, g);
-        int64_t left = left_behind(f, g, r);
-        if (p != NULL) left = num_sadd(left, p[f->model->layers]);
-        most = num_max(most, left);
-    }
-    return most;
 }
 
 /* The head's backward beside all boundaries: its input, the norm's output and
@@ -398,7 +363,7 @@ static void price_rank_any(const struct price_wave *w, int64_t r,
     }
     p->attention_retained = p->term[LAYER_ATTENTION][CAT_ATTENTION_RECORDS];
     if (w->f->head_rows == 0) return;
-    rank_head(w, r, &b, most_at_head(w->f, r), head);
+    rank_head(w, r, &b, adapter_walk_groups(w->f, r).at_head, head);
     put_common(w, r, head);
     take(head, r, true, LAYER_ATTENTION, out);
 }

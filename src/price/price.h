@@ -54,6 +54,8 @@ struct price_group {
     struct stage **stage;           /* [cp][n_stage], sizes only, or NULL */
     int64_t *n_stage;
     int64_t *attention_retained;    /* bytes, instead of stages, or NULL */
+    int64_t *pending;               /* of its slot, instead of the facts';
+                                       NULL: those */
 };
 
 struct price_facts {
@@ -83,7 +85,8 @@ struct price_facts {
     int64_t *output_rows;           /* of each result; NULL: one result */
     int64_t n_output;
     /* adapter gradient bytes that are not allocated yet, by layer, and what
-    ** lies outside the decoder: [layers + 1]; NULL: none */
+    ** lies outside the decoder: [layers + 1], of every slot alike whose
+    ** groups name no others; NULL: none */
     int64_t *pending;
     struct price_group *group;
     int64_t n_group;
@@ -254,8 +257,15 @@ void price_facts_init(struct price_facts *f);
 int price_facts_from_plan(const struct model *m, const struct plan *p,
                           int64_t ep, int64_t lora_rank,
                           struct price_facts *out, struct err *e) MUST_CHECK;
+/* Do facts that come from outside hold together: both layouts the same rows,
+** a local stage over all of a rank's rows, no more keys fetched than there
+** are? ERR_INPUT names the key, also for what an estimator would refuse. */
+int price_check_whole(const struct price_facts *f, struct err *e) MUST_CHECK;
 /* Every adapter's gradient is pending, as in a first wave. */
 int price_facts_all_pending(struct price_facts *f, struct err *e) MUST_CHECK;
+/* The same list on its own, [layers + 1]; the caller's. */
+int price_all_pending(const struct price_facts *f, int64_t **out,
+                      struct err *e) MUST_CHECK;
 void price_facts_free(struct price_facts *f);
 
 #endif

@@ -1,4 +1,5 @@
 /* price_json.c - facts and estimates into JSON; see price_json.h */
+#include "price/internal.h"
 #include "price/price_json.h"
 
 #include <stdlib.h>
@@ -41,25 +42,33 @@ static json_t *null_if_negative(int64_t v)
     return v < 0 ? json_null() : json_integer(v);
 }
 
+/* false: none; true: all of them, whose list is all. */
+static json_t *pending_list(const struct price_facts *f, const int64_t *list,
+                            const int64_t *all, bool *ok)
+{
+    size_t n = (size_t)f->model->layers + 1;
+
+    if (list == NULL) return json_false();
+    if (memcmp(all, list, n * sizeof *list) == 0) return json_true();
+    return ints(list, (int64_t)n, ok);
+}
+
+/* For every slot alike, or by slot where a group has its own. */
 static int pending_json(const struct price_facts *f, json_t **out, bool *ok,
                         struct err *e)
 {
-    struct price_facts all = *f;
-    size_t n = (size_t)f->model->layers + 1;
-    int rc;
+    int64_t *all = NULL, g;
+    bool by_slot = false;
+    int rc = price_all_pending(f, &all, e);
 
-    if (f->pending == NULL) {
-        *out = json_false();
-        return ERR_OK;
-    }
-    all.pending = NULL;
-    rc = price_facts_all_pending(&all, e);
     if (rc != ERR_OK) return rc;
-    if (memcmp(all.pending, f->pending, n * sizeof *f->pending) == 0)
-        *out = json_true();
-    else
-        *out = ints(f->pending, (int64_t)n, ok);
-    free(all.pending);
+    for (g = 0; g < f->n_group; g++) by_slot |= f->group[g].pending != NULL;
+    *out = by_slot ? json_object() : pending_list(f, f->pending, all, ok);
+    for (g = 0; by_slot && g < f->n_group; g++)
+        if (strcmp(f->group[g].slot, PRICE_BASE_SLOT) != 0)
+            set(*out, f->group[g].slot,
+                pending_list(f, adapter_pending(f, g), all, ok), ok);
+    free(all);
     return ERR_OK;
 }
 

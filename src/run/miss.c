@@ -2,13 +2,13 @@
 #include "run/miss.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "run/estimates.h"
 #include "price/price_json.h"
 
 /* ---- parts that replaying makes again ----------------------------------- */
@@ -24,25 +24,39 @@ json_t *miss_layouts(const struct model *m)
     return list;
 }
 
-int miss_estimates(const struct price_facts *f, json_t **out, struct err *e)
+/* A copy in which a whole number is an integer, however it was spelt. */
+static json_t *normal(const json_t *v)
 {
-    json_t *v;
-    int rc = estimates_json(f, &v, e);
+    json_t *out, *item;
+    const char *key;
+    size_t i;
 
-    if (rc != ERR_OK) return rc;
-    *out = json_incref(json_object_get(v, "estimates"));
-    json_decref(v);
-    return ERR_OK;
+    if (json_is_object(v)) {
+        out = json_object();
+        json_object_foreach((json_t *)(uintptr_t)v, key, item)
+            json_object_set_new(out, key, normal(item));
+        return out;
+    }
+    if (json_is_array(v)) {
+        out = json_array();
+        json_array_foreach(v, i, item) json_array_append_new(out, normal(item));
+        return out;
+    }
+    if (json_is_real(v) && fabs(json_real_value(v)) < 0x1p53 &&
+        floor(json_real_value(v)) == json_real_value(v))
+        return json_integer((json_int_t)json_real_value(v));
+    return json_copy((json_t *)(uintptr_t)v);
 }
 
 int miss_fingerprint(const json_t *report, char out[20], struct err *e)
 {
-    json_t *rest = json_copy((json_t *)(uintptr_t)report);
+    json_t *rest = normal(report);
     uint64_t hash;
     char *text;
 
     json_object_del(rest, "fingerprint");
-    text = json_dumps(rest, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    text = json_dumps(rest, JSON_COMPACT | JSON_SORT_KEYS |
+                            JSON_REAL_PRECISION(15));
     json_decref(rest);
     if (text == NULL) return err_nomem(e);
     hash = hash_text(HASH_START, text);
@@ -93,22 +107,65 @@ static json_t *peak_json(const struct run_work *w, int64_t wave)
     return v;
 }
 
-/* Names of the estimators that are beyond the threshold; NULL: none. */
+/* Is the peak too far from what the estimator said, as a part of that? */
+static bool is_beyond(const struct estimate *x, int64_t peak, double percent)
+{
+    double off = x->raw > 0 ? run_percent(peak, x->raw) : 0;
+
+    return x->supported && (off > percent || off < -percent);
+}
+
+/* Names of the estimators that are beyond the threshold; NULL: the wave is
+** none to report. One that ran out of memory always is, with no names: what
+** it would have reached is not known. */
 static json_t *missed(const struct run_work *w, int64_t wave)
 {
     const struct run_wave *v = &w->wave[wave];
     int64_t peak = run_peak(w, wave), i;
     json_t *list = json_array();
 
-    for (i = 0; peak > 0 && i < v->n_estimate; i++) {
-        double error = run_percent(v->estimate[i].raw, peak);
-        if (!v->estimate[i].supported) continue;
-        if (error > w->x->miss_percent || error < -w->x->miss_percent)
+    for (i = 0; peak > 0 && i < v->n_estimate; i++)
+        if (is_beyond(&v->estimate[i], peak, w->x->miss_percent))
             json_array_append_new(list, json_string(v->estimate[i].name));
-    }
-    if (json_array_size(list) > 0) return list;
+    if (json_array_size(list) > 0 || v->status == STATUS_OOM) return list;
     json_decref(list);
     return NULL;
+}
+
+/* [{"tokens", "parent"}], where the batch has tokens. */
+static json_t *segments_json(const struct scenario_case *c)
+{
+    json_t *list = json_array();
+    int64_t i;
+
+    if (c->batch_kind == BATCH_LAYOUT) return list;
+    for (i = 0; i < c->batch.n_seg; i++) {
+        const struct segment *s = &c->batch.seg[i];
+        json_array_append_new(list, json_pack(
+            "{s:I, s:o}", "tokens", (json_int_t)s->tokens, "parent",
+            s->parent < 0 ? json_null() : json_integer(s->parent)));
+    }
+    return list;
+}
+
+/* What every estimator of the wave said, the reader's own too. */
+static int said_json(const struct run_wave *v, json_t **out, struct err *e)
+{
+    const struct estimate **list = calloc((size_t)v->n_estimate + 1,
+                                          sizeof(void *));
+    json_t *all;
+    int64_t i;
+    int rc = list == NULL ? err_nomem(e) : ERR_OK;
+
+    for (i = 0; rc == ERR_OK && i < v->n_estimate; i++)
+        list[i] = &v->estimate[i];
+    if (rc == ERR_OK)
+        rc = price_estimates_to_json(list, v->n_estimate, &all, e);
+    free(list);
+    if (rc != ERR_OK) return rc;
+    *out = json_incref(json_object_get(all, "estimates"));
+    json_decref(all);
+    return ERR_OK;
 }
 
 /* A model that is not among the shipped ones goes into the facts whole. */
@@ -145,7 +202,7 @@ static int report_json(const struct run_work *w, int64_t wave,
     if (rc == ERR_OK) {
         rc = embed_model(w, &f, e);
         if (rc == ERR_OK) rc = price_facts_to_json(&f, &facts, e);
-        if (rc == ERR_OK) rc = miss_estimates(&f, &estimates, e);
+        if (rc == ERR_OK) rc = said_json(&w->wave[wave], &estimates, e);
         price_facts_free(&f);
     }
     head = json_pack("{s:s, s:s, s:s, s:I, s:f, s:O}", "device", w->x->device,
@@ -157,7 +214,10 @@ static int report_json(const struct run_work *w, int64_t wave,
     json_object_set_new(v, "facts", facts);
     json_object_set_new(v, "input_layouts", miss_layouts(&w->model));
     json_object_set_new(v, "estimates", estimates);
-    json_object_set_new(v, "peak", peak_json(w, wave));
+    json_object_set_new(v, "segments", segments_json(w->c));
+    json_object_set_new(v, "peak", w->wave[wave].measured
+                        ? peak_json(w, wave) : json_null());
+    json_object_set_new(v, "note", json_string(w->wave[wave].note));
     if (rc == ERR_OK) rc = miss_fingerprint(v, mark, e);
     if (rc != ERR_OK) {
         json_decref(v);

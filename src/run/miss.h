@@ -5,14 +5,18 @@
 **
 ** {"format": 1,
 **  "miss": {"device", "scenario", "case", "wave", "threshold_percent",
-**           "estimators": [those beyond the threshold]},
+**           "estimators": [those with |peak - raw| / raw beyond it]},
 **  "facts": what "peakproof price" reads,
 **  "input_layouts": ["attention" | "gdn", by layer],
-**  "estimates": [as "peakproof price" prints them],
+**  "estimates": [of every estimator, as "peakproof price" prints them],
+**  "segments": [{"tokens", "parent"}], empty for a recorded layout,
 **  "peak": {"rank", "allocated_bytes", "ranks": [{"allocated_bytes",
 **           "requested_bytes", "reserved_bytes", "event", "phase", "layer",
-**           "operator", "categories": {name: bytes}}]},
-**  "fingerprint": FNV-1a of all that, as compact JSON}
+**           "operator", "categories": {name: bytes}}]}, or null where the
+**           wave ran out of memory,
+**  "note": why it has no peak, or "",
+**  "fingerprint": FNV-1a of all that, as compact JSON with sorted keys and
+**           whole numbers without a point}
 */
 #ifndef RUN_MISS_H
 #define RUN_MISS_H
@@ -35,9 +39,6 @@ int miss_replay(const struct js *top, const char *models_dir,
 /* ---- parts that writing and replaying share ----------------------------- */
 
 json_t *miss_layouts(const struct model *m);
-/* Both estimators on f, as the array that price prints. */
-int miss_estimates(const struct price_facts *f, json_t **out, struct err *e)
-    MUST_CHECK;
 /* Of the report without its fingerprint: 16 hexadecimal digits. */
 int miss_fingerprint(const json_t *report, char out[20], struct err *e)
     MUST_CHECK;

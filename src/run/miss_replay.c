@@ -1,14 +1,15 @@
 /* miss_replay.c - see miss.h: a report priced again and compared */
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "run/miss.h"
 #include "price/price_json.h"
+#include "run/estimates.h"
+#include "run/miss.h"
 
 static const char *const keys[] = {
-    "format", "miss", "facts", "input_layouts", "estimates", "peak",
-    "fingerprint", NULL
+    "format", "miss", "facts", "input_layouts", "estimates", "segments",
+    "peak", "note", "fingerprint", NULL
 };
 
 bool miss_is(const struct js *top)
@@ -96,6 +97,7 @@ static int check_peak(const struct js *top, struct err *e)
     int64_t at, bytes, named, i;
     int rc = js_need(top, "peak", &peak, e);
 
+    if (rc == ERR_OK && json_is_null(peak.v)) return ERR_OK;
     if (rc == ERR_OK) rc = js_need(&peak, "ranks", &ranks, e);
     if (rc == ERR_OK) rc = js_array(&ranks, -1, e);
     if (rc == ERR_OK)
@@ -127,9 +129,49 @@ static int check_fingerprint(const struct js *top, struct err *e)
     return rc;
 }
 
-/* The parts that the facts determine. */
+/* The stated estimate of our own estimator, priced again. */
+static int check_estimate(const struct js *at, const struct price_facts *f,
+                          const struct price_estimator *by, struct err *e)
+{
+    struct estimate *x = calloc(1, sizeof *x);
+    const struct estimate *one = x;
+    json_t *all = NULL;
+    int rc = x == NULL ? err_nomem(e) : by->price(f, x, e);
+
+    if (rc == ERR_OK) rc = price_estimates_to_json(&one, 1, &all, e);
+    if (rc == ERR_OK)
+        rc = compare(at, json_array_get(json_object_get(all, "estimates"), 0),
+                     e);
+    json_decref(all);
+    free(x);
+    return rc;
+}
+
+/* Ours must come out again; a reader's own stand as they were said, and
+** follow ours in what is printed. */
+static int check_estimates(const struct js *at, const struct price_facts *f,
+                           json_t *printed, struct err *e)
+{
+    struct js item;
+    const char *name;
+    int64_t i;
+    int rc = js_array(at, -1, e);
+
+    for (i = 0; rc == ERR_OK && i < js_size(at); i++) {
+        const struct price_estimator *by;
+        item = js_item(at, i);
+        rc = js_need_string(&item, "name", &name, e);
+        if (rc != ERR_OK) break;
+        by = price_find(name);
+        if (by != NULL) rc = check_estimate(&item, f, by, e);
+        else if (json_array_append(printed, item.v) != 0) rc = err_nomem(e);
+    }
+    return rc;
+}
+
+/* The parts that the facts determine. *out is what price prints. */
 static int check_priced(const struct js *top, const struct price_facts *f,
-                        json_t **estimates, struct err *e)
+                        json_t **out, struct err *e)
 {
     json_t *layouts = miss_layouts(f->model);
     struct js at;
@@ -138,10 +180,10 @@ static int check_priced(const struct js *top, const struct price_facts *f,
     if (rc == ERR_OK) rc = compare(&at, layouts, e);
     json_decref(layouts);
     if (rc == ERR_OK) rc = js_need(top, "estimates", &at, e);
-    if (rc == ERR_OK) rc = miss_estimates(f, estimates, e);
+    if (rc == ERR_OK) rc = estimates_json(f, out, e);
     if (rc != ERR_OK) return rc;
-    rc = compare(&at, *estimates, e);
-    if (rc != ERR_OK) json_decref(*estimates);
+    rc = check_estimates(&at, f, json_object_get(*out, "estimates"), e);
+    if (rc != ERR_OK) json_decref(*out);
     return rc;
 }
 
@@ -149,7 +191,7 @@ int miss_replay(const struct js *top, const char *models_dir,
                 json_t **estimates, struct err *e)
 {
     struct price_facts f;
-    json_t *list;
+    json_t *priced;
     struct js at;
     int64_t format;
     int rc = js_object(top, keys, e);
@@ -158,15 +200,15 @@ int miss_replay(const struct js *top, const char *models_dir,
     if (rc == ERR_OK) rc = js_need(top, "facts", &at, e);
     if (rc == ERR_OK) rc = price_facts_from_json(&at, models_dir, &f, e);
     if (rc != ERR_OK) return rc;
-    rc = check_priced(top, &f, &list, e);
+    rc = check_priced(top, &f, &priced, e);
     price_facts_free(&f);
     if (rc != ERR_OK) return rc;
     rc = check_peak(top, e);
     if (rc == ERR_OK) rc = check_fingerprint(top, e);
     if (rc != ERR_OK) {
-        json_decref(list);
+        json_decref(priced);
         return rc;
     }
-    *estimates = json_pack("{s:i, s:o}", "format", 1, "estimates", list);
-    return *estimates != NULL ? ERR_OK : err_nomem(e);
+    *estimates = priced;
+    return ERR_OK;
 }

@@ -52,6 +52,8 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
     /* gradients stay between waves: only a first one has them pending */
     if (cold) rc = price_facts_all_pending(out, e);
     if (rc == ERR_OK) rc = set_outputs(w, out, e);
+    if (rc == ERR_OK && c->batch_kind == BATCH_LAYOUT)
+        rc = price_check_whole(out, e);
     if (rc != ERR_OK) price_facts_free(out);
     return rc;
 }

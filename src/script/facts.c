@@ -130,6 +130,15 @@ static void set_pairs(lua_State *L, const struct price_group *g, int64_t cp,
     lua_setfield(L, -2, "routed_pairs");
 }
 
+/* Adapter gradients that are not allocated yet: a list, or false. */
+static void set_pending(lua_State *L, const int64_t *list, int64_t layers)
+{
+    if (list != NULL)
+        set_list(L, "adapter_pending", list, layers + 1);
+    else
+        set_flag(L, "adapter_pending", false);
+}
+
 static void push_group(lua_State *L, const struct price_group *g, int64_t cp,
                        int64_t layers)
 {
@@ -142,6 +151,7 @@ static void push_group(lua_State *L, const struct price_group *g, int64_t cp,
     if (g->stage != NULL) set_stages(L, g, cp);
     if (g->attention_retained != NULL)
         set_list(L, "attention_retained", g->attention_retained, cp);
+    if (g->pending != NULL) set_pending(L, g->pending, layers);
     if (g->gdn_states != NULL)
         set_list(L, "gdn_states", g->gdn_states, cp);
     if (g->gdn_chunks != NULL)
@@ -201,10 +211,7 @@ void facts_push(lua_State *L, const struct price_facts *f)
     set_parallel(L, f);
     set_int(L, "lora_rank", f->lora_rank);
     set_flag(L, "cold", f->cold);
-    if (f->pending != NULL)
-        set_list(L, "adapter_pending", f->pending, f->model->layers + 1);
-    else
-        set_flag(L, "adapter_pending", false);
+    set_pending(L, f->pending, f->model->layers);
     set_flag(L, "moe_stages", f->moe_stages);
     set_flag(L, "routing_state", f->routing_state);
     set_int(L, "head_rows", f->head_rows);

@@ -1,7 +1,7 @@
 # Miss reports: written for waves that are too far off, priced again to the
 # byte, refused when they were changed.
 
-$ peakproof run --misses 14.2 --out o --only real-40 pr-accuracy.lua >table; ls o/misses
+$ peakproof run --misses 12.4 --out o --only real-40 pr-accuracy.lua >table; ls o/misses
 > pr-accuracy.real-40.wave0.json
 > pr-accuracy.real-40.wave1.json
 $ peakproof price o/misses/pr-accuracy.real-40.wave0.json >priced; sed -n '/"raw_bytes"/p' priced | head -2
@@ -36,6 +36,10 @@ $ sed 's/"peak": /"peek": /' m.json >x.json; peakproof price x.json
 ! peakproof: x.json: unknown key 'peek' (did you mean 'peak'?)
 = 3
 $ peakproof price - <m.json | cmp - priced
+
+# Other spellings of the same report are the same report.
+
+$ (sed '2d; $d' m.json | sed '$s/$/,/; s/"threshold_percent": 0.0/"threshold_percent": 0/; s/^ */      /'; echo '"format": 1}') >x.json; peakproof price x.json | cmp - priced
 $ peakproof run --misses -1 pr-accuracy.lua
 ! peakproof: run: --misses: '-1' is not a number from 0 to 1e+06
 = 2
@@ -49,3 +53,32 @@ $ peakproof run --misses -1 pr-accuracy.lua
 | }}}
 $ cp $TOP/lua/models/Qwen3.6-35B-A3B.json mine.json; peakproof run --misses 0 --out o own.lua >table; rm mine.json; peakproof price o/misses/own.a.wave0.json | grep -c raw_bytes
 > 7
+
+# An estimator of one's own, the tokens' lengths, and a wave that ran out of
+# memory are in the report.
+
++ mine.lua
+| estimator{name = "mine", price = function() return {raw = 5} end}
+| return {name = "mine", cases = {
+|   {name = "a", model = "Qwen3.6-35B-A3B", layers = 4, cp = 2, ep = 2,
+|    batch = batch.lengths{3000, 1000}},
+|   {name = "full", model = "Qwen3.6-35B-A3B", layers = 4, cp = 2, ep = 2,
+|    device_bytes = "6G", batch = batch.lengths{30000, 1000}},
+| }}
+$ peakproof run --misses 10 --out o mine.lua >table
+!...
+= 6
+$ ls o/misses
+> mine.a.wave0.json
+> mine.full.wave0.json
+$ grep -A2 '"name": "mine"' o/misses/mine.a.wave0.json | grep -c .
+> 3
+$ grep -o '"tokens": [0-9]*' o/misses/mine.a.wave0.json
+> "tokens": 3000
+> "tokens": 1000
+$ grep '"peak": null' o/misses/mine.full.wave0.json | grep -c .
+> 1
+$ peakproof price o/misses/mine.a.wave0.json | grep -c '"name": "mine"'
+> 1
+$ peakproof price o/misses/mine.full.wave0.json | grep -c '"name": "mine"'
+> 1

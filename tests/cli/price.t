@@ -130,3 +130,50 @@ $ sed 's/"pp": 1/"pp": 2/' tp4.json | peakproof price - | grep -A2 heuristic
 >       "name": "heuristic",
 >       "supported": false,
 >       "reason": "PP2: only PP1 is priced",
+
+# Facts that contradict themselves are not priced.
+
+$ sed 's/48194, 48600/1, 1/' facts.json >b; peakproof price b
+! peakproof: b: groups[0].gdn_rows: sum to 2, attention_rows to 96794 (both hold the same rows)
+= 3
+$ sed 's/{"local": true, "q": 44314, "k": 44314, "q_len": 44352, "k_len": 44352},//' facts.json >b; peakproof price b
+! peakproof: b: groups[0].stages[1]: its local stage must have the rank's 44314 attention rows as q and k (every row attends to itself)
+= 3
+$ sed 's/"k": 16504, "q_len": 44352,/"k": 52481, "q_len": 44352,/; s/"k_len": 16512/"k_len": 52608/' facts.json >b; peakproof price b
+! peakproof: b: groups[0].stages[1][1].k: 52481 keys are fetched, and the other ranks hold 52480 rows
+= 3
+
+# One slot's gradients exist once; two slots have their own.
+
++ two.json
+| {"format": 1, "model": "Qwen3.6-35B-A3B.json", "layers": 40,
+|  "parallel": {"cp": 2, "ep": 1, "tp": 1, "pp": 1}, "lora_rank": 8,
+|  "cold": true, "adapter_pending": true, "moe_stages": true,
+|  "routing_state": true, "head_rows": 3000, "output_bytes": 0,
+|  "hybridep_held_rows": null, "packed_length": null,
+|  "softmax_offset": false, "cp_attention": true, "block": [128, 64],
+|  "groups": [
+|   {"grad": true, "slot": "a", "attention_rows": [2560, 440],
+|    "gdn_rows": [3000, 0], "routed_rows": null, "stages": [
+|     [{"local": true, "q": 2560, "k": 2560, "q_len": 2560, "k_len": 2560}],
+|     [{"local": true, "q": 440, "k": 440, "q_len": 512, "k_len": 512},
+|      {"local": false, "q": 440, "k": 2560, "q_len": 512, "k_len": 2560}]]},
+|   {"grad": true, "slot": "a", "attention_rows": [2560, 440],
+|    "gdn_rows": [3000, 0], "routed_rows": null, "stages": [
+|     [{"local": true, "q": 2560, "k": 2560, "q_len": 2560, "k_len": 2560}],
+|     [{"local": true, "q": 440, "k": 440, "q_len": 512, "k_len": 512},
+|      {"local": false, "q": 440, "k": 2560, "q_len": 512, "k_len": 2560}]]}]}
+$ peakproof price two.json | grep raw_bytes | head -2
+>       "raw_bytes": 2625262304,
+>       "raw_bytes": 2584343264,
+$ sed '0,/"slot": "a"/s//"slot": "b"/' two.json >ab.json; peakproof price ab.json | grep raw_bytes | head -2
+>       "raw_bytes": 3075658464,
+>       "raw_bytes": 3070784224,
+$ sed 's/"adapter_pending": true/"adapter_pending": {"a": true, "b": true}/' ab.json | peakproof price - >by; peakproof price ab.json | cmp - by
+$ sed 's/"adapter_pending": true/"adapter_pending": {"a": false, "b": false}/' ab.json | peakproof price - >none; sed 's/"adapter_pending": true/"adapter_pending": false/' ab.json | peakproof price - | cmp - none
+$ sed 's/"adapter_pending": true/"adapter_pending": {"a": true, "c": true}/' ab.json | peakproof price -
+! peakproof: standard input: adapter_pending: no group is of slot 'c'
+= 3
+$ sed 's/"adapter_pending": true/"adapter_pending": {"a": true}/' ab.json | peakproof price -
+! peakproof: standard input: adapter_pending.b: missing
+= 3

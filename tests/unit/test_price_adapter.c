@@ -72,10 +72,13 @@ static int64_t run_order(const struct wave *w, const int64_t *order)
 
     for (k = 0; k < w->f.n_group; k++) {
         int64_t g = order[k], row = w->rows[g] * 4096;
-        if (trains(w, g)) live += w->pending[layers];
+        bool adds = trains(w, g);
+        for (i = 0; i < k; i++)     /* a slot's gradients appear once */
+            adds = adds && strcmp(w->g[order[i]].slot, w->g[g].slot) != 0;
+        if (adds) live += w->pending[layers];
         peak = live > peak ? live : peak;
         for (i = layers - 1; i >= 0; i--) {
-            if (trains(w, g)) live += w->pending[i];
+            if (adds) live += w->pending[i];
             peak = live > peak ? live : peak;
             live -= row;
         }
@@ -97,7 +100,8 @@ static int64_t worst_order(const struct wave *w, int64_t *order, int64_t from)
     return worst;
 }
 
-/* Any order of up to five groups: the closed form is the worst of them.
+/* Any order of up to five groups of one to three slots, base groups among
+** them: the closed form is the worst of them.
 ** PEAKPROOF_SEED replays. */
 static void test_order_of_groups(void **state)
 {
@@ -113,6 +117,8 @@ static void test_order_of_groups(void **state)
             w.pending[i] = help_below(&s, 3) * help_below(&s, 400) * 4096;
         for (i = 0; i < w.f.n_group; i++) {
             w.rows[i] = 1 + help_below(&s, 300);
+            w.g[i].slot[0] = (char)('a' + help_below(&s, 3));
+            w.g[i].slot[1] = '\0';
             if (help_below(&s, 4) == 0) strcpy(w.g[i].slot, PRICE_BASE_SLOT);
         }
         if (adapter_walk_groups(&w.f, -1).extra != worst_order(&w, order, 0))
@@ -143,6 +149,35 @@ static void test_base_group(void **state)
     w.f.n_group = 2;
     assert_int_equal(adapter_walk_groups(&w.f, -1).at_head, 112 * 4096);
     model_free(&w.m);
+}
+
+/* pricing.md 8: the same group twice in one slot, and in two. */
+static void test_one_slot_once(void **state)
+{
+    int64_t rows[2] = {1500, 1500};
+    struct model m = help_model(QWEN36, 40);
+    struct price_group g[2];
+    struct price_facts f;
+    struct err e;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++)
+        g[i] = (struct price_group){
+            .grad = true, .slot = "policy", .attention_rows = rows,
+            .gdn_rows = rows, .routed_rows = -1,
+        };
+    f = help_facts(&m, g, 2, 2, 1);
+    assert_int_equal(price_facts_all_pending(&f, &e), 0);
+    assert_int_equal(adapter_walk_groups(&f, 0).extra,
+                     adapter_walk_groups(&(struct price_facts){
+                         .model = f.model, .cp = 2, .ep = 1, .lora_rank = 8,
+                         .pending = f.pending, .group = g, .n_group = 1},
+                         0).extra);
+    strcpy(g[1].slot, "other");
+    assert_true(adapter_walk_groups(&f, 0).extra > 941916160);
+    free(f.pending);
+    model_free(&m);
 }
 
 /* ---- ranks --------------------------------------------------------------- */
@@ -211,6 +246,7 @@ int main(void)
         cmocka_unit_test(test_walk),
         cmocka_unit_test(test_order_of_groups),
         cmocka_unit_test(test_base_group),
+        cmocka_unit_test(test_one_slot_once),
         cmocka_unit_test(test_ranks_walk_apart),
         cmocka_unit_test(test_pairing),
     };
