@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/num.h"
 #include "base/progress.h"
 #include "bench/command.h"
 #include "run/device.h"
@@ -30,6 +31,8 @@ static void catch_interrupt(void)
     sigaction(SIGTERM, &a, NULL);
 }
 
+#define MAX_DUMP_ROWS 1024
+
 struct run {
     const struct args *args;
     struct run_context x;
@@ -47,6 +50,7 @@ struct run {
     int64_t n_held;             /* cases with a tolerance */
     int64_t n_ran, n_wrong;     /* of all that are committed */
     struct buf json;            /* cases, comma-separated */
+    int64_t dump_rows[MAX_DUMP_ROWS];   /* --dump-rows */
 };
 
 /* ---- what to run -------------------------------------------------------- */
@@ -60,9 +64,10 @@ static const char *environment(const char *name, void *ctx)
 /* What a rank that is a process leaves out: its records are rank 0's. */
 static int check_processes(const struct run *r, struct err *e)
 {
-    static const char *const no[] = {"resume", "snapshot", "save-adapters"};
+    static const char *const no[] = {"resume", "snapshot", "save-adapters",
+                                     "dump"};
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (args_has(r->args, no[i]))
             return err_set(e, ERR_USAGE, "run: --%s needs all ranks in one "
                            "process (%s is set: start it without a "
@@ -98,6 +103,28 @@ static int use_gpus(struct run *r, struct err *e)
     return rc;
 }
 
+/* --dump-rows 0,5-7: packed rows; without it the first. */
+static int read_dump_rows(struct run *r, struct err *e)
+{
+    const char *text = args_text(r->args, "dump-rows");
+    int64_t n;
+
+    if (text != NULL && r->x.dump == NULL)
+        return err_set(e, ERR_USAGE, "run: --dump-rows: which rows, but not "
+                       "where to (add --dump DIR)");
+    if (r->x.dump != NULL && !r->x.ops->computes)
+        return err_set(e, ERR_USAGE, "run: --dump: device %s computes no "
+                       "numbers (use --device cpu)", r->x.device);
+    if (r->x.dump == NULL) return ERR_OK;
+    if (!num_parse_ranges(text != NULL ? text : "0", BATCH_MAX_TOKENS - 1,
+                          MAX_DUMP_ROWS, r->dump_rows, &n))
+        return err_set(e, ERR_USAGE, "run: --dump-rows: '%s' is no list of "
+                       "up to %d rows as in 0,5-7", text, MAX_DUMP_ROWS);
+    r->x.dump_rows = r->dump_rows;
+    r->x.n_dump_rows = n;
+    return ERR_OK;
+}
+
 static int read_options(struct run *r, struct err *e)
 {
     const struct args *a = r->args;
@@ -110,6 +137,7 @@ static int read_options(struct run *r, struct err *e)
     r->x.snapshots = args_has(a, "snapshot");
     r->x.histograms = args_has(a, "histograms");
     r->x.save_adapters = args_text(a, "save-adapters");
+    r->x.dump = args_text(a, "dump");
     r->x.interrupt = &interrupt;
     r->workers = 1;
     r->dir = args_has(a, "out") ? args_text(a, "out") : "out";
@@ -122,6 +150,7 @@ static int read_options(struct run *r, struct err *e)
     if (rc == ERR_OK && r->x.histograms && !r->x.ops->computes)
         rc = err_set(e, ERR_USAGE, "run: --histograms: device %s has no "
                      "router (use --device cpu)", r->x.device);
+    if (rc == ERR_OK) rc = read_dump_rows(r, e);
     if (rc == ERR_OK && r->x.save_adapters != NULL && !r->x.ops->computes)
         rc = err_set(e, ERR_USAGE, "run: --save-adapters: device %s learns "
                      "nothing (use --device cpu)", r->x.device);
@@ -501,6 +530,11 @@ static const struct command_option options[] = {
     {"save-adapters", 0, "DIR", "write each case's adapters after its last "
      "wave, and Adam's moments, in the format of peft: into DIR, or where "
      "there are several cases into DIR/SCENARIO.CASE", NULL, false},
+    {"dump", 0, "DIR", "write each wave's numbers for comparison with other "
+     "programs, DIR/SCENARIO.CASE.waveN.safetensors: losses and weights by "
+     "row, logits, adapter gradients, experts chosen", NULL, false},
+    {"dump-rows", 0, "LIST", "packed rows whose logits --dump writes, as in "
+     "0,5-7 (default: 0)", NULL, false},
     {"resume", 0, NULL, "keep the finished cases of an interrupted run and "
      "go on", NULL, false},
     {"misses", 0, "PCT", "write DIR/misses/*.json for every wave whose "
@@ -527,7 +561,8 @@ const struct command cmd_run = {
     .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
                 "[--estimator FILE]... [--check] [--resume] [--misses PCT] "
                 "[--snapshot DIR] [--histograms] [--save-adapters DIR] "
-                "[--unsafe] [--json] SCENARIO.lua... [-- name=value...]",
+                "[--dump DIR [--dump-rows LIST]] [--unsafe] [--json] "
+                "SCENARIO.lua... [-- name=value...]",
     .about = "run scenarios: peaks and estimates of every case, into a folder",
     .text = "Runs every case of the scenarios: the step of each wave on each "
             "rank, and every estimator on the wave's plan. Prints one line "

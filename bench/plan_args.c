@@ -124,33 +124,6 @@ static int read_lengths(const char *text, struct batch *out, struct err *e)
     return rc == ERR_INPUT ? err_wrap(e, "--lengths") : rc;
 }
 
-/* "A-B,C" below count into pick[count]; *n of them, not yet told apart. */
-static int parse_select(const char *text, int64_t count, int64_t *pick,
-                        int64_t *n, struct err *e)
-{
-    const char *p = text;
-
-    do {
-        char item[48], *dash;
-        size_t len = strcspn(p, ",");
-        int64_t a, b;
-        if (len >= sizeof item) len = sizeof item - 1;
-        memcpy(item, p, len);
-        item[len] = '\0';
-        dash = strchr(item, '-');
-        if (dash != NULL) *dash = '\0';
-        if (!num_parse(item, 0, count - 1, &a) ||
-            !num_parse(dash != NULL ? dash + 1 : item, a, count - 1, &b) ||
-            b - a >= count - *n)
-            return err_set(e, ERR_USAGE, "--select: bad selection '%s' (as in "
-                           "0-19,25, each once, numbers below %" PRId64 ")",
-                           text, count);
-        while (a <= b) pick[(*n)++] = a++;
-        p += strcspn(p, ",");
-    } while (*p++ == ',');
-    return ERR_OK;
-}
-
 static int pick_sequences(const struct args *a, const struct corpus *c,
                           struct batch *out, struct err *e)
 {
@@ -160,10 +133,11 @@ static int pick_sequences(const struct args *a, const struct corpus *c,
     int rc = ERR_OK;
 
     if (pick == NULL) return err_nomem(e);
-    if (text != NULL)
-        rc = parse_select(text, count, pick, &n, e);
-    else
-        for (; n < count; n++) pick[n] = n;
+    for (; text == NULL && n < count; n++) pick[n] = n;
+    if (text != NULL && !num_parse_ranges(text, count - 1, count, pick, &n))
+        rc = err_set(e, ERR_USAGE, "--select: bad selection '%s' (as in "
+                     "0-19,25, each once, numbers below %" PRId64 ")", text,
+                     count);
     if (rc == ERR_OK) rc = corpus_batch(c, pick, n, out, e);
     free(pick);
     if (rc != ERR_INPUT || text == NULL) return rc;

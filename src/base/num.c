@@ -101,3 +101,27 @@ bool num_parse_double(const char *s, double *out)
     *out = v;
     return true;
 }
+
+bool num_parse_ranges(const char *s, int64_t hi, int64_t cap, int64_t *out,
+                      int64_t *n)
+{
+    *n = 0;
+    do {
+        char item[48], *dash;
+        size_t len = strcspn(s, ",");
+        int64_t a, b;
+
+        if (len >= sizeof item) return false;
+        memcpy(item, s, len);
+        item[len] = '\0';
+        dash = strchr(item, '-');
+        if (dash != NULL) *dash = '\0';
+        if (!num_parse(item, 0, hi, &a) ||
+            !num_parse(dash != NULL ? dash + 1 : item, a, hi, &b) ||
+            b - a >= cap - *n)
+            return false;
+        while (a <= b) out[(*n)++] = a++;
+        s += len;
+    } while (*s++ == ',');
+    return true;
+}

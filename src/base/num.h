@@ -35,6 +35,10 @@ static inline int64_t num_round_up(int64_t a, int64_t b)
 
 /* The whole of s must be a decimal integer in [lo, hi]. */
 bool num_parse(const char *s, int64_t lo, int64_t hi, int64_t *out);
+/* "A-B,C": integers in [0, hi] into out[cap], *n of them; false where s is
+** none, or names more than cap. */
+bool num_parse_ranges(const char *s, int64_t hi, int64_t cap, int64_t *out,
+                      int64_t *n);
 /* As num_parse with an optional suffix: k M G T are powers of 1000, Ki Mi
 ** Gi Ti powers of 1024; no fractions. */
 bool num_parse_bytes(const char *s, int64_t *out);

@@ -97,8 +97,10 @@ int run_adapters_save(const struct ranks *r, struct err *e)
 
     if (x->save_adapters == NULL) return ERR_OK;
     buf_puts(&folder, x->save_adapters);
-    if (!x->one_case)
-        buf_printf(&folder, "/%s.%s", r->w->s->name, r->w->c->name);
+    if (!x->one_case) {
+        buf_putc(&folder, '/');
+        run_put_name(r->w, &folder);
+    }
     if (folder.failed) rc = err_nomem(e);
     for (i = 0; i < n && rc == ERR_OK; i++)
         rc = run_adapters_get(r, what[i], &part[i], e);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/num.h"
+#include "run/dump.h"
 #include "run/group.h"
 #include "run/labels.h"
 #include "snapshot/snapshot.h"
@@ -32,6 +33,8 @@ static struct step_config config_of(const struct ranks_one *o)
         .q_block = PRICE_Q_BLOCK, .k_block = PRICE_K_BLOCK,
         .routing = o->all->routing, .seed = c->seed,
         .checkpoint = o->all->checkpoint, .adapters = o->all->adapters,
+        .dump = w->x->dump != NULL, .dump_rows = w->x->dump_rows,
+        .n_dump_rows = w->x->n_dump_rows,
         .learning_rate = c->learning_rate, .optimizer = c->learning_rate > 0
     };
 }
@@ -92,6 +95,7 @@ static int rank_wave(struct ranks_one *o, int64_t i, struct err *e)
     rc = step_wave(o->step, i, o->all->data, &v->got, e);
     v->ns = run_now_ns() - start;
     rc = write_snapshot(o, v, rc, e);
+    if (rc == ERR_OK) rc = run_dump_take(o, &v->dump, e);
     if (rc != ERR_OK) return rc;
     mem_trace(o->mem, &v->end);
     cells = m->layers * m->experts;
@@ -227,6 +231,12 @@ int ranks_run(struct ranks *r, struct err *e)
     return failed->rc;
 }
 
+static void wave_free(struct ranks_wave *v)
+{
+    buf_free(&v->snapshot);
+    run_dump_free(v->dump);
+}
+
 void ranks_close(struct ranks *r)
 {
     int64_t i, k;
@@ -235,7 +245,7 @@ void ranks_close(struct ranks *r)
         struct ranks_one *o = &r->one[i];
 
         for (k = 0; o->wave != NULL && k < r->waves; k++)
-            buf_free(&o->wave[k].snapshot);
+            wave_free(&o->wave[k]);
         step_free(o->step);
         mem_free_all(o->mem);
         if (o->dev != NULL) o->dev->ops->close(o->dev);

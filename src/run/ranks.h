@@ -25,6 +25,7 @@ struct ranks_wave {
     int64_t ns;
     struct buf snapshot;        /* of the wave, also one that failed */
     struct step_result got;
+    struct rank_dump *dump;     /* dump.h; or NULL */
 };
 
 struct ranks;

@@ -12,6 +12,7 @@
 **   group.c       communicators and GPUs; driver.c, processes.c beside it
 **   rows.c        the result as rows of the files that a run writes
 **   adapters.c    what the ranks have learned, and saving it
+**   dump.c        waves' numbers for comparison
 **   show.c        the result as a table and as JSON, tolerances
 **   miss.c        miss reports
 **   pack.c        the result as bytes for a pipe
@@ -49,6 +50,10 @@ struct run_context {
     bool snapshots;                 /* of every rank's allocator */
     bool histograms;                /* of the routes of computed waves */
     const char *save_adapters;      /* folder, or NULL */
+    const char *dump;               /* folder for waves' numbers, or NULL */
+    const int64_t *dump_rows;       /* [n_dump_rows] packed rows whose logits
+                                       are dumped */
+    int64_t n_dump_rows;
     bool one_case;                  /* the run has a single case */
     int name_width;                 /* of the longest "scenario/case" */
     const volatile sig_atomic_t *interrupt;     /* not 0: stop */

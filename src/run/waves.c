@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "run/adapters.h"
+#include "run/dump.h"
 #include "run/group.h"
 #include "run/labels.h"
 #include "snapshot/snapshot.h"
@@ -231,6 +232,7 @@ static int run_computing(struct run_work *w, const struct given *g,
     if (rc == ERR_OK) rc = put_histogram(w, &r, e);
     if (rc == ERR_OK) rc = run_same_as_dry(w, &r, e);
     if (rc == ERR_OK) rc = run_adapters_save(&r, e);
+    if (rc == ERR_OK) rc = run_dump_write(&r, e);
     rc = processes_gather(w, &r, rc, e);
     if (rc == ERR_WRONG && w->wave[r.good - 1].status == STATUS_OK)
         note_status(&w->wave[r.good - 1], STATUS_WRONG, e->text);

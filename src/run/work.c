@@ -61,6 +61,13 @@ static void put_name(struct buf *b, const char *s)
     }
 }
 
+void run_put_name(const struct run_work *w, struct buf *b)
+{
+    put_name(b, w->s->name);
+    buf_putc(b, '.');
+    put_name(b, w->c->name);
+}
+
 int run_add_file(const struct run_work *w, enum run_file_kind kind,
                  const char *suffix, struct buf *text,
                  struct case_result *out, struct err *e)
@@ -69,9 +76,7 @@ int run_add_file(const struct run_work *w, enum run_file_kind kind,
     struct run_file *all = realloc(out->file, n * sizeof *all);
     struct buf name = BUF_INIT;
 
-    put_name(&name, w->s->name);
-    buf_putc(&name, '.');
-    put_name(&name, w->c->name);
+    run_put_name(w, &name);
     buf_puts(&name, suffix);
     if (all != NULL) out->file = all;
     if (all == NULL || name.failed || text->failed) {

@@ -66,6 +66,8 @@ int run_step(struct run_work *w, struct err *e) MUST_CHECK;
 int run_add_file(const struct run_work *w, enum run_file_kind kind,
                  const char *suffix, struct buf *text,
                  struct case_result *out, struct err *e) MUST_CHECK;
+/* "scenario.case", what is no plain letter as %XX. */
+void run_put_name(const struct run_work *w, struct buf *b);
 /* Table, JSON and tolerances of a case that ran or failed. */
 int run_show(const struct run_work *w, struct case_result *out,
              struct err *e) MUST_CHECK;

@@ -10,6 +10,7 @@
 ** written. Everything is freed before the first layer is recomputed.
 */
 #include "base/num.h"
+#include "step/dump.h"
 #include "step/layers.h"
 
 #define HEAD_CHUNK 512
@@ -59,6 +60,7 @@ static void chunk_loss(struct step *s, struct mat x, struct mat dx,
     workspace_use(s, WS_BLAS);
     logits = ten_act(s, CAT_HEAD, "head.logits", n, v);
     RUN(s, gemm, .c = logits.m, .a = x, .b = w, .trans_b = true, .alpha = 1);
+    dump_logits(s, logits.m, first);
     dlogits = ten_act(s, CAT_HEAD, "head.loss_gradient", n, v);
     index = ten_act(s, CAT_HEAD, "head.index_gradient", n, v);
     RUN(s, cross_entropy, .dlogits = dlogits.m, .logits = logits.m,

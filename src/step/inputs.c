@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "step/dump.h"
 #include "step/layers.h"
 #include "step/rows.h"
 
@@ -294,6 +295,7 @@ void inputs_make(struct step *s)
 
     if (s->k != NULL && s->rc == ERR_OK) s->rc = host_new(s, &h);
     if (s->k != NULL && s->rc == ERR_OK) s->rc = host_fill(s, &h);
+    if (s->k != NULL && s->rc == ERR_OK) dump_begin(s, h.target, h.weight);
     inputs_new(s, &h);
     host_free(&h);
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "step/dump.h"
 #include "step/rank_state.h"
 
 int moe_route_new(struct step *s)
@@ -204,6 +205,7 @@ void moe_route(struct step *s, struct mat n, struct mlp_saved *v)
     RUN(s, router, .logits = logits.m, .scores = v->scores.m,
         .map = v->map.m, .idx = v->idx.m, .weight = v->weight.m,
         .forced = forced, .norm = m->norm_topk);
+    dump_routes(s, v->idx.m);
     ten_free(s, &logits);
     sort_pairs(s, n, v);
 }

@@ -65,6 +65,7 @@ struct step {
     int64_t *received;          /* [layers] pairs received this wave */
     int64_t *sent;              /* [layers][experts] pairs routed, likewise;
                                    computing devices */
+    struct step_dump *dump;     /* or NULL; dump.c */
     int64_t records_bytes;
     enum err_code rc;
     struct err *e;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/num.h"
+#include "step/dump.h"
 #include "step/executor.h"
 #include "step/gdn_flow.h"
 #include "step/layers.h"
@@ -251,6 +252,7 @@ static int step_fill(struct step *s)
     if (s->rc == ERR_OK) s->rc = gdn_flow_new(s);
     if (s->rc == ERR_OK) s->rc = moe_route_new(s);
     if (s->rc == ERR_OK) s->rc = hidden_new(s);
+    if (s->rc == ERR_OK) s->rc = dump_new(s);
     if (s->rc == ERR_OK) s->rc = weights_new(s);
     return s->rc;
 }
@@ -281,6 +283,7 @@ void step_free(struct step *s)
     gdn_flow_free(s->flow);
     moe_route_free(s);
     dispatch_free(s);
+    dump_free(s);
     free(s->label);
     free(s->label_part);
     free(s->lw);

@@ -56,6 +56,9 @@ struct step_config {
     const struct checkpoint *checkpoint;    /* base weights, or NULL */
     const struct peft *adapters;    /* adapters and Adam's moments, or NULL:
                                        random ones */
+    bool dump;              /* keep step_dumped's numbers of each wave */
+    const int64_t *dump_rows;   /* [n_dump_rows] packed rows whose logits it */
+    int64_t n_dump_rows;        /* holds, where they have a label */
     double learning_rate;   /* 0: no optimizer step */
     bool optimizer;         /* hold Adam state (outside the wave) */
 };
@@ -99,6 +102,25 @@ struct step_result {
 ** After an error the step may only be freed. */
 int step_wave(struct step *s, int64_t wave, const struct step_data *data,
               struct step_result *out, struct err *e) MUST_CHECK;
+
+/* Numbers of a rank's last wave for comparison with others. Rows are packed
+** rows; of each layer the routes of its layout's rows. */
+struct step_dump {
+    int64_t n_label;
+    struct step_label *label;   /* [n_label] */
+    double *label_loss;         /* [n_label] logsumexp less the target's
+                                   logit, not weighted */
+    int64_t n_logit;
+    int64_t *logit_row;         /* [n_logit] */
+    double *logit;              /* [n_logit][vocab] */
+    int64_t n_row[LAYER_KINDS];
+    int64_t *row[LAYER_KINDS];  /* [n_row] */
+    int64_t route_rows;         /* the larger of n_row */
+    int64_t *route;             /* [layers][route_rows][top_k] experts */
+};
+/* Owned by the step and overwritten by its next wave; NULL where c.dump is
+** not set, and where nothing is computed. */
+const struct step_dump *step_dumped(const struct step *s);
 
 /* What can be had of an adapter tensor, on devices that compute. */
 enum step_adapter { STEP_VALUE, STEP_MEAN, STEP_SQUARE, STEP_GRADIENT };

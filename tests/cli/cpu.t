@@ -210,3 +210,31 @@ $ peakproof run --out o tree.lua -- key=tokens
 $ peakproof run --out o tree.lua -- key=head_rows
 !* peakproof: tree.lua:*: case 'a': head_rows: labels says already which rows have one
 = 3
+
+# The numbers of a wave, and as labels again.
+
+$ peakproof run --device cpu --out o --dump d --dump-rows 0-2,9 tree.lua >table; ls d
+> tree.a.wave0.safetensors
+> tree.a.wave1.safetensors
+$ head -c 4000 d/tree.a.wave0.safetensors | tr '{' '\n' | sed -n 's/^"dtype":"\([FI]64\)","shape":\(\[[0-9,]*\]\).*"\([a-z_]*\)":$/\1 \2 \3/p' | head -n 11
+> F64 [1] tokens
+> I64 [14] targets
+> I64 [14] weights
+> F64 [14] losses
+> F64 [14] more_rows
+> I64 [1] more_targets
+> I64 [1] more_weights
+> F64 [1] more_losses
+> F64 [1] logit_rows
+> I64 [4] logits
+> F64 [4,256] routes
+$ cp d/tree.a.wave0.safetensors l.safetensors; peakproof run --device cpu --out p tree.lua -- labels=l.safetensors loss=sum >table; cmp o/losses.csv p/losses.csv
+$ peakproof run --device cpu --out p tree.lua -- labels=l.safetensors tree=false >table
+!* peakproof: tree/a: *l.safetensors: tokens has shape ?14?, the model needs ?17?
+= 3
+$ peakproof run --out o --dump d tree.lua
+!* peakproof: run: --dump: device dry computes no numbers (use --device cpu)
+= 2
+$ peakproof run --device cpu --out o --dump d --dump-rows 3-1 tree.lua
+!* peakproof: run: --dump-rows: '3-1' is no list of up to 1024 rows as in 0,5-7
+= 2

@@ -72,6 +72,7 @@ struct run {
     struct mode mode;
     const struct dev_ops *device;   /* NULL: cpu */
     const struct peft *adapters;    /* NULL: random ones */
+    bool dump;              /* step_dumped has the last wave's numbers */
 };
 
 struct outcome {
@@ -191,6 +192,7 @@ static struct step_config world_config(const struct world *w,
         .head_rows = world_labels(w, p, rank),
         .more_labels = world_more(w, p, rank),
         .learning_rate = run->learning_rate, .adapters = run->adapters,
+        .dump = run->dump,
         .optimizer = run->learning_rate > 0,
     };
 }

@@ -94,6 +94,21 @@ static void test_rounding(void **state)
     assert_true(num_ceil_div(INT64_MAX, 2) == (INT64_MAX / 2) + 1);
 }
 
+static void test_ranges(void **state)
+{
+    static const char *const bad[] = {"", "1,", ",1", "a", "3-1", "1-", "8",
+                                      "0-4", "1--2", "0,1,2,3,4"};
+    int64_t v[4], n;
+    size_t i;
+
+    (void)state;
+    assert_true(num_parse_ranges("5,0-2", 7, 4, v, &n));
+    assert_int_equal(n, 4);
+    assert_true(v[0] == 5 && v[1] == 0 && v[2] == 1 && v[3] == 2);
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (num_parse_ranges(bad[i], 7, 4, v, &n)) fail_msg("%s", bad[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,7 +116,7 @@ int main(void)
         cmocka_unit_test(test_parse_bytes),
         cmocka_unit_test(test_parse_double),
         cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_rounding),
+        cmocka_unit_test(test_ranges), cmocka_unit_test(test_rounding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
