@@ -2,6 +2,9 @@
 ** attention.cu - attention over slices with an online softmax (model.md
 ** 2.2.4): a block holds a tile of stacked query rows and walks over the keys
 ** of the slices that reach into it. Also the lists of slices per tile.
+**
+** Keys have two places in shared memory: while a tile of them is worked on,
+** its values and the next keys are on their way.
 */
 #include "attention.cuh"
 
@@ -121,11 +124,11 @@ constexpr int ROWS = 64;        /* stacked rows of a tile */
 
 template <typename T, int D> struct forward_size {
     static constexpr int PARTS = D > 128 ? 2 : 1, THREADS = 128 * PARTS;
-    static constexpr int BK = sizeof(T) == 2 ? 64 : 32;     /* keys */
+    static constexpr int BK = sizeof(T) == 2 ? 64 : D > 128 ? 16 : 32;
     static constexpr int LD = tile_ld<T, D>, LP = tile_ld<T, BK>;
     static constexpr int NK = BK / 8 / PARTS, NO = D / 8 / PARTS;
     static constexpr int SHARED = static_cast<int>(sizeof(T)) *
-        ((ROWS + 2 * BK) * LD + ROWS * LP) + 2 * ROWS * 4;
+        ((ROWS + 3 * BK) * LD + ROWS * LP) + 2 * ROWS * 4;
 };
 
 struct forward_args {
@@ -137,7 +140,7 @@ struct forward_args {
 
 /* The block's shared memory, and which rows, keys and columns are mine. */
 template <typename T> struct forward_tile {
-    T *q, *k, *v, *p;
+    T *q, *k, *next, *v, *p;    /* k is worked on, next on its way */
     float *top;                 /* [2][ROWS] */
     int part, row;              /* row g of the warp's; the other is + 8 */
 };
@@ -193,7 +196,8 @@ static __device__ __forceinline__ float softmax_row(float (&s)[NT][4], int h,
     return fade;
 }
 
-/* Scores of the tile to weights in shared memory. */
+/* Scores of the tile to weights in shared memory, where then the values are
+** too. */
 template <typename T, int D>
 static __device__ __forceinline__ void weights(const forward_args &a,
                                                const forward_tile<T> &x,
@@ -227,8 +231,8 @@ static __device__ __forceinline__ void weights(const forward_args &a,
                 tile_put(x.p + (x.row + 8 * h) * size::LP + first + 8 * j + i,
                          s[j][2 * h + i]);
     }
-    if (size::PARTS > 1) __syncthreads();
-    else __syncwarp();
+    tile_wait_first();
+    __syncthreads();
 }
 
 /* The warp's rows against one tile of keys, of which its rows see the first
@@ -260,10 +264,27 @@ static __device__ __forceinline__ void forward_step(const forward_args &a,
     }
 }
 
+/* Keys or values [k0, k0 + BK) of a slice, of which there are all: a group of
+** loads, empty where k0 is past the last. */
+template <int BK, int D, typename T>
+static __device__ __forceinline__ void fetch(T *to, const cu_view &v,
+                                             const struct slice &s, int kv,
+                                             int d, int k0, int all)
+{
+    int64_t row = s.k + k0, col = int64_t{kv} * d;
+    int n = all - k0;
+
+    if (n > 0)
+        tile_load<D>(to, BK, v, d, [&](int r) -> int64_t {
+            return r < n ? (row + r) * v.ld + col : -1;
+        });
+    tile_close();
+}
+
 template <typename T, int D>
 static __device__ __forceinline__ void forward_slice(
     const forward_args &a, const struct slice &s, int64_t first, int kv,
-    const forward_tile<T> &x, forward_rows<T, D> &w)
+    forward_tile<T> &x, forward_rows<T, D> &w)
 {
     constexpr int BK = forward_size<T, D>::BK;
     int64_t last = first + a.s.tokens < s.q + s.n_q ? first + a.s.tokens
@@ -271,21 +292,18 @@ static __device__ __forceinline__ void forward_slice(
     int keys = keys_seen(s, last - 1);
     int all[2] = {keys_seen(s, w.token[0]), keys_seen(s, w.token[1])};
 
+    fetch<BK, D>(x.k, a.k, s, kv, a.s.d, 0, keys);
     NO_UNROLL for (int k0 = 0; k0 < keys; k0 += BK) {
-        int n = keys - k0 < BK ? keys - k0 : BK;
         int seen[2] = {all[0] - k0, all[1] - k0};
-        int64_t row = s.k + k0, col = int64_t{kv} * a.s.d;
+        T *done = x.k;
 
-        __syncthreads();
-        tile_load<D>(x.k, BK, a.k, a.s.d, [&](int r) -> int64_t {
-            return r < n ? (row + r) * a.k.ld + col : -1;
-        });
-        tile_load<D>(x.v, BK, a.v, a.s.d, [&](int r) -> int64_t {
-            return r < n ? (row + r) * a.v.ld + col : -1;
-        });
         tile_wait();
-        __syncthreads();
+        __syncthreads();        /* the keys are there, the values used */
+        fetch<BK, D>(x.v, a.v, s, kv, a.s.d, k0, keys);
+        fetch<BK, D>(x.next, a.k, s, kv, a.s.d, k0 + BK, keys);
         forward_step<T, D>(a, x, seen, w);
+        x.k = x.next;
+        x.next = done;
     }
 }
 
@@ -299,6 +317,7 @@ static __device__ __forceinline__ void forward_end(const forward_args &a,
     using size = forward_size<T, D>;
     int first = 8 * size::NO * x.part + static_cast<int>(threadIdx.x) % 4 * 2;
 
+    tile_wait();            /* where there was no key, the queries are still */
     if (size::PARTS > 1) {
         __syncthreads();
         if (threadIdx.x % 4 == 0)
@@ -344,7 +363,8 @@ attention_forward(forward_args a)
 
     x.q = room;
     x.k = x.q + ROWS * size::LD;
-    x.v = x.k + size::BK * size::LD;
+    x.next = x.k + size::BK * size::LD;
+    x.v = x.next + size::BK * size::LD;
     x.p = x.v + size::BK * size::LD;
     x.top = reinterpret_cast<float *>(x.p + ROWS * size::LP);
     x.part = warp / 4;
@@ -361,7 +381,6 @@ attention_forward(forward_args a)
             ? (first + r / rep) * a.q.ld + int64_t{kv * rep + r % rep} * a.s.d
             : -1;
     });
-    tile_wait();
     for (int i = a.at.start[tile]; i < a.at.start[tile + 1]; i++)
         forward_slice<T, D>(a, a.at.slice[a.at.list[i]], first, kv, x, w);
     forward_end<T, D>(a, x, kv, w);

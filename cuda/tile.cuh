@@ -33,7 +33,9 @@ static __device__ __forceinline__ void tile_put(bf16 *p, float x)
 
 /* ---- loading ---------------------------------------------------------------
 ** All threads of the block. What is loaded is on its way, all of it at once,
-** until tile_wait; the caller synchronises before, and after the waiting. */
+** until tile_wait; the caller synchronises before, and after the waiting.
+** tile_close ends a group of loads, and tile_wait_first waits for all groups
+** but the last. */
 
 #ifdef EMU_H
 static inline void tile_fetch(void *to, const void *from)
@@ -41,6 +43,8 @@ static inline void tile_fetch(void *to, const void *from)
     memcpy(to, from, 16);
 }
 static inline void tile_wait() {}
+static inline void tile_close() {}
+static inline void tile_wait_first() {}
 #else
 static __device__ __forceinline__ void tile_fetch(void *to, const void *from)
 {
@@ -51,6 +55,14 @@ static __device__ __forceinline__ void tile_fetch(void *to, const void *from)
 static __device__ __forceinline__ void tile_wait()
 {
     asm volatile("cp.async.wait_all;\n" ::: "memory");
+}
+static __device__ __forceinline__ void tile_close()
+{
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
+static __device__ __forceinline__ void tile_wait_first()
+{
+    asm volatile("cp.async.wait_group 1;\n" ::: "memory");
 }
 #endif
 
