@@ -1,12 +1,13 @@
 /*
-** gemm.cu - matrix products: cuBLAS where both operands have one type, a
-** plain tiled kernel where they have not; grouped products in one call where
-** all operands have one type and cuBLAS can, else one group after another.
+** gemm.cu - matrix products: cuBLAS where both operands have one type,
+** mixed.cu where the first is f32 and the second bf16, else a plain tiled
+** kernel; grouped products in one call where all operands have one type and
+** cuBLAS can, else one group after another.
 **
 ** cuBLAS is column-major: a row-major C = A B is C^T = B^T A^T there, so the
 ** operands change places and keep their transposes.
 */
-#include "cu.cuh"
+#include "gemm.cuh"
 
 #include <cstdlib>
 #include <cstring>
@@ -130,6 +131,8 @@ int cu_gemm(struct dev *d, const struct k_gemm *g, struct err *e)
     if (rc != ERR_OK || c.rows == 0 || c.cols == 0) return rc;
     if (k > 0 && blas_can(c, a, b))
         return run_blas(cu_of(d), c, a, b, g, k, e);
+    if (k > 0 && a.t == DT_F32 && b.t == DT_BF16)
+        return gemm_run_split(cu_of(d), c, a, b, g, k, e);
     return run_mixed(cu_of(d), c, a, b, g, k, e);
 }
 

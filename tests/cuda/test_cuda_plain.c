@@ -120,11 +120,12 @@ static void products(struct pair *p, int64_t m, int64_t n, int64_t k)
     static const enum dtype t[][3] = {
         {DT_F32, DT_F32, DT_F32}, {DT_BF16, DT_BF16, DT_BF16},
         {DT_F32, DT_BF16, DT_BF16}, {DT_F32, DT_BF16, DT_F32},
-        {DT_BF16, DT_F32, DT_F32}
+        {DT_BF16, DT_F32, DT_F32}, {DT_F32, DT_F32, DT_BF16},
+        {DT_BF16, DT_F32, DT_BF16}
     };
     int i, f;
 
-    for (i = 0; i < 5; i++)
+    for (i = 0; i < 7; i++)
         for (f = 0; f < 8; f++) {
             bool ta = f & 1, tb = f >> 1 & 1;
             struct mat a = operand(p, "a", m, k, ta, t[i][1]);
@@ -150,6 +151,8 @@ static void test_products(void **state)
     products(&p, 0, 4, 3);
     p.pad = 3;
     products(&p, 18, 3, 16);
+    p.pad = 8;
+    products(&p, 70, 72, 130);
     pair_close(&p);
 }
 
