@@ -3,7 +3,7 @@
 ** gates, SwiGLU with routing weights, row gates, the GDN's decay and beta
 ** (model.md 2.2 to 2.4, 3.3, 3.7, 3.11, 3.14).
 */
-#include "cu.cuh"
+#include "wide.cuh"
 
 constexpr int THREADS = 256;
 constexpr int WARPS = 8;
@@ -43,11 +43,16 @@ static __device__ __forceinline__ float silu_slope(float x, float s)
 
 /* ---- sigmoid and silu gates --------------------------------------------- */
 
+template <int W>
 static __global__ void sigmoid_gate(cu_view out, cu_view o, cu_view gate)
 {
-    EACH(i, int64_t{out.rows} * out.cols) {
-        CU_CELL(r, c, i, out.cols);
-        cu_put(out, r, c, cu_get(o, r, c) * cu_sigmoid(cu_get(gate, r, c)));
+    EACH_WIDE(W, r, c, out) {
+        float x[W], g[W];
+
+        wide_get(o, r, c, x);
+        wide_get(gate, r, c, g);
+        UNROLL for (int k = 0; k < W; k++) x[k] *= cu_sigmoid(g[k]);
+        wide_put(out, r, c, x);
     }
 }
 
@@ -57,18 +62,29 @@ int cu_sigmoid_gate(struct dev *d, const struct k_sigmoid_gate *a,
     CU_VIEW(out, -1, -1);
     CU_VIEW(o, out.rows, out.cols);
     CU_VIEW(gate, out.rows, out.cols);
-    RUN_EACH(sigmoid_gate, out.rows, out.cols, out, o, gate);
+    WIDE_LAUNCH(cu_of(d), sigmoid_gate, out, wide_fits({&out, &o, &gate}),
+                out, o, gate);
+    return ERR_OK;
 }
 
+template <int W>
 static __global__ void sigmoid_gate_bwd(cu_view d_o, cu_view dgate,
                                         cu_view dout, cu_view o, cu_view gate)
 {
-    EACH(i, int64_t{o.rows} * o.cols) {
-        CU_CELL(r, c, i, o.cols);
-        float s = cu_sigmoid(cu_get(gate, r, c)), g = cu_get(dout, r, c);
+    EACH_WIDE(W, r, c, o) {
+        float x[W], t[W], g[W];
 
-        cu_put(dgate, r, c, g * cu_get(o, r, c) * s * (1.0f - s));
-        cu_put(d_o, r, c, g * s);
+        wide_get(gate, r, c, t);
+        wide_get(dout, r, c, g);
+        wide_get(o, r, c, x);
+        UNROLL for (int k = 0; k < W; k++) {
+            float s = cu_sigmoid(t[k]);
+
+            x[k] = g[k] * x[k] * s * (1.0f - s);
+            g[k] *= s;
+        }
+        wide_put(dgate, r, c, x);
+        wide_put(d_o, r, c, g);
     }
 }
 
@@ -80,15 +96,23 @@ int cu_sigmoid_gate_bwd(struct dev *d, const struct k_sigmoid_gate_bwd *a,
     CU_VIEW(dgate, o.rows, o.cols);
     CU_VIEW(dout, o.rows, o.cols);
     CU_VIEW(gate, o.rows, o.cols);
-    RUN_EACH(sigmoid_gate_bwd, o.rows, o.cols, d_o, dgate, dout, o, gate);
+    WIDE_LAUNCH(cu_of(d), sigmoid_gate_bwd, o,
+                wide_fits({&d_o, &dgate, &dout, &o, &gate}), d_o, dgate, dout,
+                o, gate);
+    return ERR_OK;
 }
 
+template <int W>
 static __global__ void silu_gate(cu_view out, cu_view x, cu_view z)
 {
-    EACH(i, int64_t{out.rows} * out.cols) {
-        CU_CELL(r, c, i, out.cols);
-        float v = cu_get(z, r, c);
-        cu_put(out, r, c, cu_get(x, r, c) * v * cu_sigmoid(v));
+    EACH_WIDE(W, r, c, out) {
+        float v[W], t[W];
+
+        wide_get(z, r, c, v);
+        wide_get(x, r, c, t);
+        UNROLL for (int k = 0; k < W; k++)
+            t[k] = t[k] * v[k] * cu_sigmoid(v[k]);
+        wide_put(out, r, c, t);
     }
 }
 
@@ -100,18 +124,29 @@ int cu_silu_gate(struct dev *d, const struct k_silu_gate *k, struct err *e)
     CU_VIEW(out, -1, -1);
     CU_VIEW(x, out.rows, out.cols);
     CU_VIEW(z, out.rows, out.cols);
-    RUN_EACH(silu_gate, out.rows, out.cols, out, x, z);
+    WIDE_LAUNCH(cu_of(d), silu_gate, out, wide_fits({&out, &x, &z}), out, x,
+                z);
+    return ERR_OK;
 }
 
+template <int W>
 static __global__ void silu_gate_bwd(cu_view dx, cu_view dz, cu_view dout,
                                      cu_view x, cu_view z)
 {
-    EACH(i, int64_t{x.rows} * x.cols) {
-        CU_CELL(r, c, i, x.cols);
-        float v = cu_get(z, r, c), s = cu_sigmoid(v), g = cu_get(dout, r, c);
+    EACH_WIDE(W, r, c, x) {
+        float v[W], g[W], t[W];
 
-        cu_put(dz, r, c, g * cu_get(x, r, c) * silu_slope(v, s));
-        cu_put(dx, r, c, g * v * s);
+        wide_get(z, r, c, v);
+        wide_get(dout, r, c, g);
+        wide_get(x, r, c, t);
+        UNROLL for (int k = 0; k < W; k++) {
+            float s = cu_sigmoid(v[k]);
+
+            t[k] = g[k] * t[k] * silu_slope(v[k], s);
+            g[k] = g[k] * v[k] * s;
+        }
+        wide_put(dz, r, c, t);
+        wide_put(dx, r, c, g);
     }
 }
 
@@ -127,7 +162,9 @@ int cu_silu_gate_bwd(struct dev *d, const struct k_silu_gate_bwd *k,
     CU_VIEW(dz, x.rows, x.cols);
     CU_VIEW(dout, x.rows, x.cols);
     CU_VIEW(z, x.rows, x.cols);
-    RUN_EACH(silu_gate_bwd, x.rows, x.cols, dx, dz, dout, x, z);
+    WIDE_LAUNCH(cu_of(d), silu_gate_bwd, x,
+                wide_fits({&dx, &dz, &dout, &x, &z}), dx, dz, dout, x, z);
+    return ERR_OK;
 }
 
 /* ---- SwiGLU ------------------------------------------------------------- */
@@ -137,12 +174,17 @@ static __device__ float weight_of(const cu_view &weight, int64_t r)
     return weight.p == nullptr ? 1.0f : cu_get(weight, r, 0);
 }
 
+template <int W>
 static __global__ void swiglu(cu_view out, cu_view gu, cu_view weight)
 {
-    EACH(i, int64_t{out.rows} * out.cols) {
-        CU_CELL(r, c, i, out.cols);
-        float g = cu_get(gu, r, c), u = cu_get(gu, r, out.cols + c);
-        cu_put(out, r, c, g * cu_sigmoid(g) * u * weight_of(weight, r));
+    EACH_WIDE(W, r, c, out) {
+        float g[W], u[W], w = weight_of(weight, r);
+
+        wide_get(gu, r, c, g);
+        wide_get(gu, r, out.cols + c, u);
+        UNROLL for (int k = 0; k < W; k++)
+            g[k] = g[k] * cu_sigmoid(g[k]) * u[k] * w;
+        wide_put(out, r, c, g);
     }
 }
 
@@ -161,10 +203,13 @@ int cu_swiglu(struct dev *d, const struct k_swiglu *a, struct err *e)
     CU_VIEW(gu, out.rows, 2 * int64_t{out.cols});
     int rc = weight_view(&a->weight, out.rows, &weight, e);
     if (rc != ERR_OK) return rc;
-    RUN_EACH(swiglu, out.rows, out.cols, out, gu, weight);
+    WIDE_LAUNCH(cu_of(d), swiglu, out, wide_fits({&out, &gu}), out, gu,
+                weight);
+    return ERR_OK;
 }
 
 /* A warp a row, for the weight's gradient sums over it. */
+template <int W>
 static __global__ void swiglu_bwd(cu_view dgu, cu_view dweight, cu_view dout,
                                   cu_view gu, cu_view weight)
 {
@@ -173,13 +218,21 @@ static __global__ void swiglu_bwd(cu_view dgu, cu_view dweight, cu_view dout,
     EACH_ROW(r, dout.rows) {
         float w = weight_of(weight, r), sum = 0;
 
-        for (int c = lane; c < ffn; c += 32) {
-            float g = cu_get(gu, r, c), u = cu_get(gu, r, ffn + c);
-            float s = cu_sigmoid(g), go = cu_get(dout, r, c), dh = w * go;
+        for (int c = lane * W; c < ffn; c += 32 * W) {
+            float g[W], u[W], go[W];
 
-            sum += go * g * s * u;
-            cu_put(dgu, r, c, dh * u * silu_slope(g, s));
-            cu_put(dgu, r, ffn + c, dh * g * s);
+            wide_get(gu, r, c, g);
+            wide_get(gu, r, ffn + c, u);
+            wide_get(dout, r, c, go);
+            UNROLL for (int k = 0; k < W; k++) {
+                float s = cu_sigmoid(g[k]), dh = w * go[k];
+
+                sum += go[k] * g[k] * s * u[k];
+                go[k] = dh * u[k] * silu_slope(g[k], s);
+                u[k] = dh * g[k] * s;
+            }
+            wide_put(dgu, r, c, go);
+            wide_put(dgu, r, ffn + c, u);
         }
         sum = cu_warp_sum(sum);
         if (lane == 0 && dweight.p != nullptr) cu_put(dweight, r, 0, sum);
@@ -195,16 +248,22 @@ int cu_swiglu_bwd(struct dev *d, const struct k_swiglu_bwd *a, struct err *e)
     int rc = weight_view(&a->weight, dout.rows, &weight, e);
     if (rc == ERR_OK) rc = weight_view(&a->dweight, dout.rows, &dweight, e);
     if (rc != ERR_OK) return rc;
-    RUN_ROWS(swiglu_bwd, dout.rows, dgu, dweight, dout, gu, weight);
+    if (wide_fits({&dgu, &dout, &gu}))
+        RUN_ROWS(swiglu_bwd<WIDE>, dout.rows, dgu, dweight, dout, gu, weight);
+    RUN_ROWS(swiglu_bwd<1>, dout.rows, dgu, dweight, dout, gu, weight);
 }
 
 /* ---- one gate a row ----------------------------------------------------- */
 
+template <int W>
 static __global__ void row_gate(cu_view out, cu_view x, cu_view logit)
 {
-    EACH(i, int64_t{out.rows} * out.cols) {
-        CU_CELL(r, c, i, out.cols);
-        cu_put(out, r, c, cu_sigmoid(cu_get(logit, r, 0)) * cu_get(x, r, c));
+    EACH_WIDE(W, r, c, out) {
+        float s = cu_sigmoid(cu_get(logit, r, 0)), v[W];
+
+        wide_get(x, r, c, v);
+        UNROLL for (int k = 0; k < W; k++) v[k] *= s;
+        wide_put(out, r, c, v);
     }
 }
 
@@ -213,7 +272,9 @@ int cu_row_gate(struct dev *d, const struct k_row_gate *a, struct err *e)
     CU_VIEW(out, -1, -1);
     CU_VIEW(x, out.rows, out.cols);
     CU_VIEW(logit, out.rows, 1);
-    RUN_EACH(row_gate, out.rows, out.cols, out, x, logit);
+    WIDE_LAUNCH(cu_of(d), row_gate, out, wide_fits({&out, &x}), out, x,
+                logit);
+    return ERR_OK;
 }
 
 static __global__ void row_gate_bwd(cu_view dx, cu_view dlogit, cu_view dout,

@@ -1,9 +1,9 @@
 /*
 ** norm.cu - RMS norm and l2 norm of rows, forward and backward (model.md 2.1,
-** 3.2, 3.3, 3.10). One warp a row: lanes take every 32nd element, sums fold
-** over the warp in a fixed order.
+** 3.2, 3.3, 3.10). One warp a row: lanes take every 32nd group of W elements,
+** sums fold over the warp in a fixed order.
 */
-#include "cu.cuh"
+#include "wide.cuh"
 
 constexpr int WARPS = 8;
 
@@ -13,14 +13,30 @@ constexpr int WARPS = 8;
     for (int r = static_cast<int>(blockIdx.x) * WARPS +                     \
                  static_cast<int>(threadIdx.x) / 32;                        \
          r < (rows); r += static_cast<int>(gridDim.x) * WARPS)
-#define EACH_COL(c, cols) for (int c = lane; c < (cols); c += 32)
+#define EACH_COL(c, cols) for (int c = lane * W; c < (cols); c += 32 * W)
+/* kernel<WIDE> or kernel<1>. */
+#define RUN_ROWS(kernel, rows, fits, ...)                                   \
+    do {                                                                    \
+        if (fits)                                                           \
+            LAUNCH(kernel<WIDE>, cu_blocks(rows, WARPS), 32 * WARPS, 0,     \
+                   cu_of(d)->stream, __VA_ARGS__);                          \
+        else                                                                \
+            LAUNCH(kernel<1>, cu_blocks(rows, WARPS), 32 * WARPS, 0,        \
+                   cu_of(d)->stream, __VA_ARGS__);                          \
+        CU_LAUNCHED();                                                      \
+        return ERR_OK;                                                      \
+    } while (0)
 
-static __device__ float weight_at(const cu_view &w, int c, bool centred)
+template <int W>
+static __device__ __forceinline__ void weight_at(const cu_view &w, int c,
+                                                 bool centred, float (&x)[W])
 {
-    if (w.p == nullptr) return 1.0f;
-    return cu_get(w, 0, c) + (centred ? 1.0f : 0.0f);
+    if (w.p != nullptr) wide_get(w, 0, c, x);
+    UNROLL for (int k = 0; k < W; k++)
+        x[k] = w.p == nullptr ? 1.0f : x[k] + (centred ? 1.0f : 0.0f);
 }
 
+template <int W>
 static __global__ void rms_forward(cu_view y, cu_view x, cu_view w,
                                    cu_view rstd, float eps, bool centred)
 {
@@ -28,18 +44,26 @@ static __global__ void rms_forward(cu_view y, cu_view x, cu_view w,
         float sum = 0;
 
         EACH_COL(c, x.cols) {
-            float v = cu_get(x, r, c);
-            sum += v * v;
+            float v[W];
+
+            wide_get(x, r, c, v);
+            UNROLL for (int k = 0; k < W; k++) sum += v[k] * v[k];
         }
         float scale = 1.0f / sqrtf(cu_warp_sum(sum) /
                                    static_cast<float>(x.cols) + eps);
-        EACH_COL(c, x.cols)
-            cu_put(y, r, c, scale * cu_get(x, r, c) *
-                            weight_at(w, c, centred));
+        EACH_COL(c, x.cols) {
+            float v[W], u[W];
+
+            wide_get(x, r, c, v);
+            weight_at(w, c, centred, u);
+            UNROLL for (int k = 0; k < W; k++) v[k] = scale * v[k] * u[k];
+            wide_put(y, r, c, v);
+        }
         if (lane == 0) cu_put(rstd, r, 0, scale);
     }
 }
 
+template <int W>
 static __global__ void rms_backward(cu_view dx, cu_view dy, cu_view x,
                                     cu_view w, cu_view rstd, bool centred,
                                     bool add)
@@ -47,14 +71,27 @@ static __global__ void rms_backward(cu_view dx, cu_view dy, cu_view x,
     EACH_ROW(r, x.rows) {
         float scale = cu_get(rstd, r, 0), sum = 0;
 
-        EACH_COL(c, x.cols)
-            sum += cu_get(dy, r, c) * weight_at(w, c, centred) * scale *
-                   cu_get(x, r, c);
+        EACH_COL(c, x.cols) {
+            float g[W], u[W], v[W];
+
+            wide_get(dy, r, c, g);
+            weight_at(w, c, centred, u);
+            wide_get(x, r, c, v);
+            UNROLL for (int k = 0; k < W; k++)
+                sum += g[k] * u[k] * scale * v[k];
+        }
         float mean = cu_warp_sum(sum) / static_cast<float>(x.cols);
         EACH_COL(c, x.cols) {
-            float g = cu_get(dy, r, c) * weight_at(w, c, centred);
-            float v = scale * (g - scale * cu_get(x, r, c) * mean);
-            cu_put(dx, r, c, add ? cu_get(dx, r, c) + v : v);
+            float g[W], u[W], v[W];
+
+            wide_get(dy, r, c, g);
+            weight_at(w, c, centred, u);
+            wide_get(x, r, c, v);
+            UNROLL for (int k = 0; k < W; k++)
+                v[k] = scale * (g[k] * u[k] - scale * v[k] * mean);
+            if (add) wide_get(dx, r, c, g);
+            UNROLL for (int k = 0; k < W; k++) if (add) v[k] += g[k];
+            wide_put(dx, r, c, v);
         }
     }
 }
@@ -80,10 +117,8 @@ int cu_rms_norm(struct dev *d, const struct k_rms_norm *a, struct err *e)
         rc = cu_view_of(&a->rstd, x.rows, 1, "rms_norm rstd", &rstd, e);
     if (rc == ERR_OK) rc = weight_view(&a->w, x.cols, &w, e);
     if (rc != ERR_OK || x.rows == 0) return rc;
-    LAUNCH(rms_forward, cu_blocks(x.rows, WARPS), 32 * WARPS, 0,
-           cu_of(d)->stream, y, x, w, rstd, eps, centred);
-    CU_LAUNCHED();
-    return ERR_OK;
+    RUN_ROWS(rms_forward, x.rows, wide_fits({&y, &x, &w}), y, x, w, rstd, eps,
+             centred);
 }
 
 int cu_rms_norm_bwd(struct dev *d, const struct k_rms_norm_bwd *a,
@@ -101,12 +136,11 @@ int cu_rms_norm_bwd(struct dev *d, const struct k_rms_norm_bwd *a,
         rc = cu_view_of(&a->rstd, x.rows, 1, "rms_norm_bwd rstd", &rstd, e);
     if (rc == ERR_OK) rc = weight_view(&a->w, x.cols, &w, e);
     if (rc != ERR_OK || x.rows == 0) return rc;
-    LAUNCH(rms_backward, cu_blocks(x.rows, WARPS), 32 * WARPS, 0,
-           cu_of(d)->stream, dx, dy, x, w, rstd, centred, add);
-    CU_LAUNCHED();
-    return ERR_OK;
+    RUN_ROWS(rms_backward, x.rows, wide_fits({&dx, &dy, &x, &w}), dx, dy, x, w,
+             rstd, centred, add);
 }
 
+template <int W>
 static __global__ void l2_forward(cu_view y, cu_view x, cu_view rnorm,
                                   float eps)
 {
@@ -114,26 +148,47 @@ static __global__ void l2_forward(cu_view y, cu_view x, cu_view rnorm,
         float sum = 0;
 
         EACH_COL(c, x.cols) {
-            float v = cu_get(x, r, c);
-            sum += v * v;
+            float v[W];
+
+            wide_get(x, r, c, v);
+            UNROLL for (int k = 0; k < W; k++) sum += v[k] * v[k];
         }
         float scale = 1.0f / sqrtf(cu_warp_sum(sum) + eps);
-        EACH_COL(c, x.cols) cu_put(y, r, c, scale * cu_get(x, r, c));
+        EACH_COL(c, x.cols) {
+            float v[W];
+
+            wide_get(x, r, c, v);
+            UNROLL for (int k = 0; k < W; k++) v[k] *= scale;
+            wide_put(y, r, c, v);
+        }
         if (lane == 0) cu_put(rnorm, r, 0, scale);
     }
 }
 
+template <int W>
 static __global__ void l2_backward(cu_view dx, cu_view dy, cu_view y,
                                    cu_view rnorm)
 {
     EACH_ROW(r, y.rows) {
         float scale = cu_get(rnorm, r, 0), sum = 0;
 
-        EACH_COL(c, y.cols) sum += cu_get(y, r, c) * cu_get(dy, r, c);
+        EACH_COL(c, y.cols) {
+            float v[W], g[W];
+
+            wide_get(y, r, c, v);
+            wide_get(dy, r, c, g);
+            UNROLL for (int k = 0; k < W; k++) sum += v[k] * g[k];
+        }
         float along = cu_warp_sum(sum);
-        EACH_COL(c, y.cols)
-            cu_put(dx, r, c, scale * (cu_get(dy, r, c) -
-                                      cu_get(y, r, c) * along));
+        EACH_COL(c, y.cols) {
+            float v[W], g[W];
+
+            wide_get(y, r, c, v);
+            wide_get(dy, r, c, g);
+            UNROLL for (int k = 0; k < W; k++)
+                g[k] = scale * (g[k] - v[k] * along);
+            wide_put(dx, r, c, g);
+        }
     }
 }
 
@@ -148,10 +203,7 @@ int cu_l2_norm(struct dev *d, const struct k_l2_norm *a, struct err *e)
     if (rc == ERR_OK)
         rc = cu_view_of(&a->rnorm, x.rows, 1, "l2_norm rnorm", &rnorm, e);
     if (rc != ERR_OK || x.rows == 0) return rc;
-    LAUNCH(l2_forward, cu_blocks(x.rows, WARPS), 32 * WARPS, 0,
-           cu_of(d)->stream, y, x, rnorm, eps);
-    CU_LAUNCHED();
-    return ERR_OK;
+    RUN_ROWS(l2_forward, x.rows, wide_fits({&y, &x}), y, x, rnorm, eps);
 }
 
 int cu_l2_norm_bwd(struct dev *d, const struct k_l2_norm_bwd *a,
@@ -167,8 +219,5 @@ int cu_l2_norm_bwd(struct dev *d, const struct k_l2_norm_bwd *a,
     if (rc == ERR_OK)
         rc = cu_view_of(&a->rnorm, y.rows, 1, "l2_norm_bwd rnorm", &rnorm, e);
     if (rc != ERR_OK || y.rows == 0) return rc;
-    LAUNCH(l2_backward, cu_blocks(y.rows, WARPS), 32 * WARPS, 0,
-           cu_of(d)->stream, dx, dy, y, rnorm);
-    CU_LAUNCHED();
-    return ERR_OK;
+    RUN_ROWS(l2_backward, y.rows, wide_fits({&dx, &dy, &y}), dx, dy, y, rnorm);
 }

@@ -4,7 +4,7 @@
 **
 ** A thread walks elements with a grid stride; index i is row i / cols.
 */
-#include "cu.cuh"
+#include "wide.cuh"
 
 extern "C" {
 #include "base/random.h"
@@ -23,12 +23,13 @@ static int64_t count_of(const cu_view &v)
 
 /* ---- fill and copy ------------------------------------------------------ */
 
+template <int W>
 static __global__ void fill_float(cu_view x, float value)
 {
-    EACH(i, int64_t{x.rows} * x.cols) {
-        CU_CELL(r, c, i, x.cols);
-        cu_put(x, r, c, value);
-    }
+    float v[W];
+
+    UNROLL for (int k = 0; k < W; k++) v[k] = value;
+    EACH_WIDE(W, r, c, x) wide_put(x, r, c, v);
 }
 
 template <typename T>
@@ -66,17 +67,18 @@ int cu_fill(struct dev *d, const struct k_fill *a, struct err *e)
     if (a->x.t == DT_F64) return fill_as<double>(c, a->x, a->value, e);
     rc = cu_view_of(&a->x, -1, -1, "fill x", &x, e);
     if (rc != ERR_OK) return rc;
-    LAUNCH(fill_float, cu_blocks(count_of(x), THREADS), THREADS, 0, c->stream,
-           x, value);
-    CU_LAUNCHED();
+    WIDE_LAUNCH(c, fill_float, x, wide_fits({&x}), x, value);
     return ERR_OK;
 }
 
+template <int W>
 static __global__ void convert(cu_view dst, cu_view src)
 {
-    EACH(i, int64_t{dst.rows} * dst.cols) {
-        CU_CELL(r, c, i, dst.cols);
-        cu_put(dst, r, c, cu_get(src, r, c));
+    EACH_WIDE(W, r, c, dst) {
+        float v[W];
+
+        wide_get(src, r, c, v);
+        wide_put(dst, r, c, v);
     }
 }
 
@@ -147,19 +149,22 @@ int cu_copy(struct dev *d, const struct k_copy *a, struct err *e)
     if (rc == ERR_OK)
         rc = cu_view_of(&a->src, dst.rows, dst.cols, "copy src", &src, e);
     if (rc != ERR_OK) return rc;
-    LAUNCH(convert, cu_blocks(count_of(dst), THREADS), THREADS, 0,
-           cu_of(d)->stream, dst, src);
-    CU_LAUNCHED();
+    WIDE_LAUNCH(cu_of(d), convert, dst, wide_fits({&dst, &src}), dst, src);
     return ERR_OK;
 }
 
 /* ---- add and scale ------------------------------------------------------ */
 
+template <int W>
 static __global__ void add_views(cu_view out, cu_view a, cu_view b)
 {
-    EACH(i, int64_t{out.rows} * out.cols) {
-        CU_CELL(r, k, i, out.cols);
-        cu_put(out, r, k, cu_get(a, r, k) + cu_get(b, b.rows == 1 ? 0 : r, k));
+    EACH_WIDE(W, r, c, out) {
+        float x[W], y[W];
+
+        wide_get(a, r, c, x);
+        wide_get(b, b.rows == 1 ? 0 : r, c, y);
+        UNROLL for (int k = 0; k < W; k++) x[k] += y[k];
+        wide_put(out, r, c, x);
     }
 }
 
@@ -174,17 +179,20 @@ int cu_add(struct dev *d, const struct k_add *k, struct err *e)
         rc = cu_view_of(&k->b, k->b.rows == 1 ? 1 : out.rows, out.cols,
                         "add b", &b, e);
     if (rc != ERR_OK || count_of(out) == 0) return rc;
-    LAUNCH(add_views, cu_blocks(count_of(out), THREADS), THREADS, 0,
-           cu_of(d)->stream, out, a, b);
-    CU_LAUNCHED();
+    WIDE_LAUNCH(cu_of(d), add_views, out, wide_fits({&out, &a, &b}), out, a,
+                b);
     return ERR_OK;
 }
 
+template <int W>
 static __global__ void scale_view(cu_view out, cu_view a, float s)
 {
-    EACH(i, int64_t{out.rows} * out.cols) {
-        CU_CELL(r, k, i, out.cols);
-        cu_put(out, r, k, s * cu_get(a, r, k));
+    EACH_WIDE(W, r, c, out) {
+        float x[W];
+
+        wide_get(a, r, c, x);
+        UNROLL for (int k = 0; k < W; k++) x[k] *= s;
+        wide_put(out, r, c, x);
     }
 }
 
@@ -197,9 +205,7 @@ int cu_scale(struct dev *d, const struct k_scale *k, struct err *e)
     if (rc == ERR_OK)
         rc = cu_view_of(&k->a, out.rows, out.cols, "scale a", &a, e);
     if (rc != ERR_OK || count_of(out) == 0) return rc;
-    LAUNCH(scale_view, cu_blocks(count_of(out), THREADS), THREADS, 0,
-           cu_of(d)->stream, out, a, s);
-    CU_LAUNCHED();
+    WIDE_LAUNCH(cu_of(d), scale_view, out, wide_fits({&out, &a}), out, a, s);
     return ERR_OK;
 }
 
