@@ -77,7 +77,7 @@ static const struct {
      "Keys of a case: name, about, model, layers, cp, ep, tp, pp,\n"
      "lora_rank, lora_alpha, waves, dtype, seed, weights, tokens, batch,\n"
      "plan {cut, profile}, head_rows, price_head_rows, output_bytes,\n"
-     "hybridep_held_rows, routing, softmax_offset,\n"
+     "hybridep_held_rows, routing, load_cv, softmax_offset,\n"
      "cp_attention, learning_rate, device_bytes, tolerance {under, over},\n"
      "published {before_cold, before_warm, after_cold, after_warm}.\n\n"
      "Batches: batch.lengths{...}, batch.random{count, length, seed},\n"

@@ -135,18 +135,55 @@ static uint64_t whole(double load)
     return x < 0x1p44 ? (uint64_t)x : (uint64_t)1 << 44;
 }
 
-static void received_cv(const struct routing *r, int64_t layer,
-                        int64_t experts, int64_t ep, int64_t total,
-                        int64_t *out)
+/* Experts' loads into out[experts], as integers. */
+static void fresh_loads(const struct routing *r, int64_t wave, int64_t layer,
+                        int64_t experts, double *out)
 {
-    struct draw d = {r->seed, (uint64_t)layer, 0};
+    struct draw d = {r->seed ^ ((uint64_t)wave * 0x9e3779b97f4a7c15u),
+                     (uint64_t)layer, 0};
+
+    for (int64_t i = 0; i < experts; i++)
+        out[i] = r->cv > 0 ? load_of(&d, r->cv) : 1;
+}
+
+/* What the waves before left, moved on to this one. */
+static void drift_loads(const struct routing *r, int64_t wave, int64_t layer,
+                        int64_t experts, double *load, double *fresh)
+{
+    fresh_loads(r, 0, layer, experts, load);
+    for (int64_t w = 1; w <= wave && r->drift > 0; w++) {
+        fresh_loads(r, w, layer, experts, fresh);
+        for (int64_t i = 0; i < experts; i++) {
+            double kept = mul(1 - r->drift, load[i]);
+            load[i] = kept + mul(r->drift, fresh[i]);
+        }
+    }
+}
+
+/* By chance one expert's load is factor times what it was. */
+static void burst_load(const struct routing *r, int64_t wave, int64_t layer,
+                       int64_t experts, double *load)
+{
+    struct draw d = {~r->seed ^ ((uint64_t)wave * 0x9e3779b97f4a7c15u),
+                     (uint64_t)layer, 0};
+    int64_t x;
+
+    if (r->burst <= 0 || uniform(&d) > r->burst) return;
+    x = (int64_t)(random_bits(d.seed, d.layer, d.i) % (uint64_t)experts);
+    load[x] = mul(load[x], r->factor);
+}
+
+/* Shares of total by the loads of each rank's experts. */
+static void share_out(const double *load, int64_t experts, int64_t ep,
+                      int64_t total, int64_t *out)
+{
     uint64_t before = 0, sum = 0;
     int64_t done = 0;
 
     /* out holds prefix sums of the loads (below 2^60) until they are known */
     for (int64_t i = 0; i < ep; i++) {
         for (int64_t j = 0; j < experts / ep; j++)
-            sum += whole(load_of(&d, r->cv));
+            sum += whole(load[i * (experts / ep) + j]);
         out[i] = (int64_t)sum;
     }
     if (sum == 0) {                     /* every load below 2^-30 */
@@ -158,6 +195,25 @@ static void received_cv(const struct routing *r, int64_t layer,
         out[i] = mul_div((uint64_t)total, before, 0, sum) - done;
         done += out[i];
     }
+}
+
+static int received_loads(const struct routing *r, int64_t wave,
+                          int64_t layer, int64_t experts, int64_t ep,
+                          int64_t total, int64_t *out, struct err *e)
+{
+    double *load = malloc(2 * (size_t)experts * sizeof *load);
+
+    if (load == NULL) return err_nomem(e);
+    if (r->kind == ROUTING_HOT) {
+        for (int64_t i = 0; i < experts; i++) load[i] = 1;
+        if (r->expert < experts) load[r->expert] = r->factor;
+    } else {
+        drift_loads(r, wave, layer, experts, load, load + experts);
+        burst_load(r, wave, layer, experts, load);
+    }
+    share_out(load, experts, ep, total, out);
+    free(load);
+    return ERR_OK;
 }
 
 static int received_share(const struct routing *r, int64_t ep, int64_t total,
@@ -221,6 +277,9 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
                      int64_t experts, int64_t ep, int64_t first,
                      int64_t total, int64_t *out, struct err *e)
 {
+    if (r->kind == ROUTING_LIST)
+        return routing_received(&r->each[num_min(wave, r->n_each - 1)], wave,
+                                layer, experts, ep, first, total, out, e);
     if (ep < 1 || experts < ep || experts % ep != 0 || experts > MAX_EXPERTS)
         return err_set(e, ERR_INPUT, "routing: ep %" PRId64 " does not "
                        "divide %" PRId64 " experts (at most %d)", ep, experts,
@@ -237,10 +296,9 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
     if (!routing_cv_fits(r->cv))
         return err_set(e, ERR_INPUT, "routing: cv must be 0 or from %g to "
                        "%d, not %g", ROUTING_MIN_CV, ROUTING_MAX_CV, r->cv);
-    if (r->cv > 0)
-        received_cv(r, layer, experts, ep, total, out);
-    else
-        even(total, ep, out);
+    if (r->kind == ROUTING_HOT || r->cv > 0 || r->burst > 0)
+        return received_loads(r, wave, layer, experts, ep, total, out, e);
+    even(total, ep, out);
     return ERR_OK;
 }
 
@@ -336,6 +394,8 @@ int routing_load(const char *path, struct routing *out, struct err *e)
 
 void routing_free(struct routing *r)
 {
+    for (int64_t i = 0; i < r->n_each; i++) routing_free(&r->each[i]);
+    free(r->each);
     free(r->rows);
     memset(r, 0, sizeof *r);
 }

@@ -11,8 +11,11 @@
 ** rank's share is known in closed form, so that the generator can be tested
 ** against it. With A = experts / cv^2, received / even share has mean 1 and
 ** variance (ep - 1) / (A + 1): at 256 experts and EP2 a standard deviation
-** of 0.0625 cv. A wave does not change the draw: the waves of a case run the
-** same batch through the same frozen router.
+** of 0.0625 cv. A wave does not change the draw, as waves that run the same
+** batch through the same frozen router do not, unless it is told to: with a
+** drift d every wave's loads are (1 - d) times the last wave's and d times
+** fresh ones; with a burst p a wave has, by that chance and in every layer by
+** itself, one expert at factor times its load.
 **
 ** The same numbers come out on every machine: random bits are those of
 ** base/random.h, and real arithmetic uses + - * / and sqrt alone, which IEEE
@@ -33,10 +36,13 @@ enum routing_kind {
                                drawn per layer from a seed */
     ROUTING_SHARE,          /* rank share_rank gets share x its even share in
                                every layer, the others the rest evenly */
-    ROUTING_HISTOGRAM       /* recorded: CSV wave,layer,rank,expert,rows */
+    ROUTING_HISTOGRAM,      /* recorded: CSV wave,layer,rank,expert,rows */
+    ROUTING_HOT,            /* one expert has factor times each other's load */
+    ROUTING_LIST            /* a routing for every wave; the last one stays */
 };
 
 #define ROUTING_MAX_CV 16
+#define ROUTING_MAX_FACTOR 1000
 /* Below it loads differ by less than the steps they are counted in; 0 is even.
 */
 #define ROUTING_MIN_CV 1e-9
@@ -46,6 +52,12 @@ struct routing {
     double cv;              /* ROUTING_CV, 0, or in
                                [ROUTING_MIN_CV, ROUTING_MAX_CV] */
     uint64_t seed;
+    double drift, burst;    /* ROUTING_CV, each in [0, 1] */
+    double factor;          /* of a burst's expert, or of the hot one; 0 to
+                               ROUTING_MAX_FACTOR */
+    int64_t expert;         /* ROUTING_HOT */
+    struct routing *each;   /* ROUTING_LIST: [n_each], owned */
+    int64_t n_each;
     double share;           /* ROUTING_SHARE, in [1, ep]; six decimals count */
     int64_t share_rank;
     /* ROUTING_HISTOGRAM: rows[((wave * layers + layer) * ranks + rank) *

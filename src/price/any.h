@@ -42,4 +42,15 @@ struct layer_peak {
 void layer_peak(const struct layer_at *at, int64_t above, int64_t own,
                 struct layer_peak *out);
 
+/* Pairs of a layer of that kind that rank r's EP group routes in all. */
+int64_t price_group_pairs(const struct price_facts *f, int64_t g, int64_t r,
+                          enum layer_kind kind);
+/* Pairs that rank r's experts are charged in a layer: as the facts state, or
+** share (billionths; 0: the even one) of its EP group's, rounded up. */
+int64_t price_pairs_of(const struct price_facts *f, int64_t g, int64_t r,
+                       int64_t layer, int64_t share);
+/* The share that no rank exceeds in any layer, but for PRICE_ROUTED_MISS of
+** all waves, when experts' loads have that coefficient of variation. */
+int64_t price_share_quantile(const struct price_facts *f, double cv);
+
 #endif

@@ -510,6 +510,20 @@ static int read_kept(const struct js *top, struct price_facts *f,
     return rc;
 }
 
+/* Absent, or null: nothing is known of routing. */
+static int read_load_cv(const struct js *top, struct price_facts *f,
+                        struct err *e)
+{
+    struct js at = js_get(top, "load_cv");
+    int rc;
+
+    if (js_is_null(&at)) return ERR_OK;
+    rc = js_double(&at, &f->load_cv, e);
+    if (rc == ERR_OK && !(f->load_cv >= 0 && f->load_cv <= PRICE_MAX_LOAD_CV))
+        rc = js_error(&at, e, "must be from 0 to %d", PRICE_MAX_LOAD_CV);
+    return rc;
+}
+
 /* ---- the file ------------------------------------------------------------ */
 
 static const char *const known_keys[] = {
@@ -518,7 +532,8 @@ static const char *const known_keys[] = {
     "output_bytes", "hybridep_held_rows", "packed_length", "softmax_offset",
     "cp_attention", "block", "groups", "recompute", "recompute_modules",
     "wave", "compiled", "sequence_parallel", "packed_rows", "rank_rows",
-    "segments", "swiglu_widths", "gdn_executed_rows", "output_rows", NULL
+    "segments", "swiglu_widths", "gdn_executed_rows", "output_rows",
+    "load_cv", NULL
 };
 
 int price_facts_from_json(const struct js *at, const char *models_dir,
@@ -532,6 +547,7 @@ int price_facts_from_json(const struct js *at, const char *models_dir,
     if (rc == ERR_OK) rc = read_model(at, models_dir, &f, e);
     if (rc == ERR_OK) rc = read_groups(at, &f, e);
     if (rc == ERR_OK) rc = read_kept(at, &f, e);
+    if (rc == ERR_OK) rc = read_load_cv(at, &f, e);
     if (rc == ERR_OK) {
         rc = price_check_whole(&f, e);
         if (rc != ERR_OK) err_wrap(e, "%s", at->origin);

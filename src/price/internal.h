@@ -57,6 +57,8 @@ struct price_wave {
     int64_t te;             /* workspaces that GEMMs have yet to allocate */
     int64_t cold;           /* transients of a cold recompute */
     int64_t input_rows;     /* busiest rows of all gradient groups */
+    int64_t share;          /* of its EP group's pairs that a rank is charged,
+                               in billionths; 0: the even share */
 };
 
 void price_wave_make(const struct price_facts *f, unsigned change,

@@ -80,21 +80,6 @@ static int64_t gradient_slack(const struct price_wave *w, int64_t g,
 
 /* ---- one layer ----------------------------------------------------------- */
 
-/* Pairs that a rank's experts are given: as stated, or the even share of what
-** its EP group routes, rounded up. */
-static int64_t pairs_of(const struct price_facts *f, int64_t g, int64_t r,
-                        int64_t layer)
-{
-    const struct price_group *p = &f->group[g];
-    int64_t first = r - r % f->ep, rows = 0, i;
-
-    if (p->routed_pairs != NULL)
-        return p->routed_pairs[r * f->model->layers + layer];
-    for (i = first; i < num_min(first + f->ep, f->cp); i++)
-        rows = num_sadd(rows, rows_of(p, i, f->model->kind[layer]));
-    return num_ceil_div(num_smul(rows, f->model->top_k), f->ep);
-}
-
 static int64_t padded(int64_t len, int64_t block)
 {
     if (len == 0) return 0;
@@ -146,12 +131,13 @@ static struct layer_at layers_of(const struct price_wave *w, int64_t g,
 }
 
 static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
-                      int64_t layer, bool fresh, struct layer_at *at)
+                      int64_t layer, int64_t share, bool fresh,
+                      struct layer_at *at)
 {
     enum layer_kind in = model_input_layout(f->model, layer);
     enum layer_kind out = model_output_layout(f->model, layer);
 
-    at->pairs = pairs_of(f, g, r, layer);
+    at->pairs = price_pairs_of(f, g, r, layer, share);
     at->fresh = fresh;
     at->converted = f->cp > 1 && in != at->kind;
     at->out_rows = rows_of(&f->group[g], r, out);
@@ -239,7 +225,7 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
         int64_t own = pending != NULL ? pending[l] : 0, term[CAT_COUNT];
         struct layer_peak peak;
 
-        put_layer(f, g, r, l, own > 0, &at[kind]);
+        put_layer(f, g, r, l, w->share, own > 0, &at[kind]);
         layer_peak(&at[kind], above, own, &peak);
         if (own > 0) b.gradient_slack += slack;
         finish(&peak, &b, num_smul(at[kind].out_rows, w->row), term);
@@ -384,6 +370,7 @@ int price_per_rank_any(const struct price_facts *f, struct estimate *out,
     }
     price_wave_make(f, PRICE_NO_ALLOWANCE, &w);
     if (price_lacks_stages(&w, e)) return ERR_INPUT;
+    if (f->load_cv > 0) w.share = price_share_quantile(f, f->load_cv);
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, PRICE_PER_RANK_ANY);
     out->supported = out->priced = true;

@@ -84,6 +84,9 @@ struct price_facts {
     int64_t gdn_executed_rows;
     int64_t *output_rows;           /* of each result; NULL: one result */
     int64_t n_output;
+    /* what is known of routing where a group's routed_pairs are not: the
+    ** coefficient of variation of experts' loads; 0: nothing, even shares */
+    double load_cv;
     /* adapter gradient bytes that are not allocated yet, by layer, and what
     ** lies outside the decoder: [layers + 1], of every slot alike whose
     ** groups name no others; NULL: none */
@@ -187,6 +190,11 @@ bool price_shows(int i, const struct price_facts *f);
 ** (retained.md 3), which nothing shows unless a case names them. NULL: none
 ** is called so. */
 const struct price_estimator *price_find(const char *name);
+
+/* The chance that is left to a wave of which only load_cv is known: some rank
+** is given more in some layer than per-rank-any was charged. */
+#define PRICE_ROUTED_MISS 0.01
+#define PRICE_MAX_LOAD_CV 16
 
 /* The same with one thing changed, for what the report compares. */
 enum price_change {

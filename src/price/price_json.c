@@ -215,6 +215,7 @@ int price_facts_to_json(const struct price_facts *f, json_t **out,
     o = json_object();
     put_wave(f, pending, o, &ok);
     put_kept(f, o, &ok);
+    if (f->load_cv > 0) set(o, "load_cv", json_real(f->load_cv), &ok);
     groups = json_array();
     for (i = 0; i < f->n_group; i++)
         append(groups,

@@ -197,7 +197,7 @@ static int report_json(const struct run_work *w, int64_t wave,
     struct price_facts f;
     json_t *v = json_object(), *facts = NULL, *estimates = NULL, *head;
     char mark[20];
-    int rc = run_facts(w, w->wave[wave].cold, &f, e);
+    int rc = run_facts(w, wave, &f, e);
 
     if (rc == ERR_OK) {
         rc = embed_model(w, &f, e);

@@ -25,9 +25,57 @@ static int set_outputs(const struct run_work *w, struct price_facts *f,
     return ERR_OK;
 }
 
-int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
+/* Pairs by rank and layer of a wave, as the case states them; false: it
+** states none that this plan can have, and the step will say so. */
+static bool stated_pairs(const struct run_work *w, int64_t wave, int64_t *out)
+{
+    int64_t layers = w->model.layers, ep = w->c->ep, first, l, i;
+    int64_t got[PLAN_MAX_RANKS];
+    struct err e;
+
+    for (first = 0; first < w->plan->cp; first += ep)
+        for (l = 0; l < layers; l++) {
+            enum layer_kind kind = w->model.kind[l];
+            int64_t rows = 0;
+            for (i = first; i < first + ep; i++)
+                rows += kind == LAYER_GDN ? w->plan->rank[i].gdn_rows
+                                          : w->plan->rank[i].attention_rows;
+            if (routing_received(&w->c->routing, wave, l, w->model.experts,
+                                 ep, first, rows * w->model.top_k, got, &e)
+                != ERR_OK) return false;
+            for (i = 0; i < ep; i++) out[(first + i) * layers + l] = got[i];
+        }
+    return true;
+}
+
+/* Does the case state routing that is not even? */
+static bool is_routed(const struct run_work *w)
+{
+    return !w->x->ops->computes && w->c->ep > 1 && w->model.experts > 0 &&
+           w->c->routing.kind != ROUTING_BALANCED;
+}
+
+/* On a device whose router is the scenario, routing is known exactly. */
+static int put_pairs(const struct run_work *w, int64_t wave,
+                     struct price_facts *f, struct err *e)
+{
+    size_t n = (size_t)(w->plan->cp * w->model.layers);
+    int64_t *pairs;
+
+    if (!is_routed(w)) return ERR_OK;
+    pairs = calloc(n, sizeof *pairs);
+    if (pairs == NULL) return err_nomem(e);
+    if (stated_pairs(w, wave, pairs))
+        f->group[0].routed_pairs = pairs;
+    else
+        free(pairs);
+    return ERR_OK;
+}
+
+int run_facts(const struct run_work *w, int64_t wave, struct price_facts *out,
               struct err *e)
 {
+    bool cold = w->wave[wave].cold;
     const struct scenario_case *c = w->c;
     int64_t rows = c->price_head_rows >= 0 ? c->price_head_rows
                                            : c->head_rows;
@@ -54,6 +102,7 @@ int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
     if (rc == ERR_OK) rc = set_outputs(w, out, e);
     if (rc == ERR_OK && c->batch_kind == BATCH_LAYOUT)
         rc = price_check_whole(out, e);
+    if (rc == ERR_OK) rc = put_pairs(w, wave, out, e);
     if (rc != ERR_OK) price_facts_free(out);
     return rc;
 }
@@ -94,6 +143,43 @@ static int add_variants(struct run_wave *v, const struct price_facts *f,
     for (i = 0; i < sizeof variant / sizeof variant[0] && rc == ERR_OK; i++)
         rc = add_variant(v, f, variant[i].source, variant[i].price,
                          variant[i].change, e);
+    return rc;
+}
+
+static int add_any(struct run_wave *v, const struct price_facts *f,
+                   const char *source, struct err *e)
+{
+    struct estimate *x = malloc(sizeof *x);
+    int rc = x == NULL ? err_nomem(e) : price_per_rank_any(f, x, e);
+
+    if (rc == ERR_OK && x->supported)
+        v->variant[v->n_variant++] = (struct record_variant){source, x->raw};
+    free(x);
+    return rc;
+}
+
+/* per-rank-any with what a planner may know instead of the wave's routing:
+** nothing, experts' loads by their spread, or the wave before. */
+static int add_routed(struct run_work *w, struct run_wave *v,
+                      const struct price_facts *f, struct err *e)
+{
+    int64_t *exact = f->group[0].routed_pairs, wave = v - w->wave;
+    struct price_facts x = *f;
+    int rc;
+
+    if (exact == NULL) return ERR_OK;
+    x.group[0].routed_pairs = NULL;
+    rc = add_any(v, &x, PRICE_PER_RANK_ANY "/no-allowance", e);
+    x.load_cv = w->c->load_cv;
+    if (rc == ERR_OK) rc = add_any(v, &x, PRICE_PER_RANK_ANY "/quantile", e);
+    x.load_cv = 0;
+    if (rc == ERR_OK && wave > 0) {
+        rc = put_pairs(w, wave - 1, &x, e);
+        if (rc == ERR_OK)
+            rc = add_any(v, &x, PRICE_PER_RANK_ANY "/last-histogram", e);
+        free(x.group[0].routed_pairs);
+    }
+    x.group[0].routed_pairs = exact;    /* the group is f's too */
     return rc;
 }
 
@@ -175,14 +261,15 @@ static int price_all(struct run_work *w, struct run_wave *v,
     if (rc == ERR_OK) rc = price_lua(v, w->s->estimators, f, e);
     for (i = 0; i < w->x->n_extra && rc == ERR_OK; i++)
         rc = price_lua(v, w->x->extra[i], f, e);
-    return rc == ERR_OK && is_bf16(w) ? add_variants(v, f, e) : rc;
+    if (rc == ERR_OK && is_bf16(w)) rc = add_variants(v, f, e);
+    return rc == ERR_OK && is_bf16(w) ? add_routed(w, v, f, e) : rc;
 }
 
 static int price_wave(struct run_work *w, struct run_wave *v, struct err *e)
 {
     int64_t start = run_now_ns();
     struct price_facts f;
-    int rc = run_facts(w, v->cold, &f, e);
+    int rc = run_facts(w, v - w->wave, &f, e);
 
     if (rc != ERR_OK) return rc;
     rc = price_all(w, v, &f, e);

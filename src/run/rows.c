@@ -16,18 +16,31 @@ static const char *batch_name(enum batch_kind k)
 
 static void put_routing(const struct routing *r, char *out, size_t cap)
 {
+    int n;
+
     switch (r->kind) {
     case ROUTING_BALANCED:
         snprintf(out, cap, "balanced");
         break;
     case ROUTING_CV:
-        snprintf(out, cap, "cv %g seed %" PRIu64, r->cv, r->seed);
+        n = snprintf(out, cap, "cv %g seed %" PRIu64, r->cv, r->seed);
+        if (r->drift > 0)
+            n += snprintf(out + n, cap - (size_t)n, " drift %g", r->drift);
+        if (r->burst > 0)
+            snprintf(out + n, cap - (size_t)n, " burst %g x %g", r->burst,
+                     r->factor);
         break;
     case ROUTING_SHARE:
         snprintf(out, cap, "share %g rank %" PRId64, r->share, r->share_rank);
         break;
     case ROUTING_HISTOGRAM:
         snprintf(out, cap, "histogram");
+        break;
+    case ROUTING_HOT:
+        snprintf(out, cap, "expert %" PRId64 " x %g", r->expert, r->factor);
+        break;
+    case ROUTING_LIST:
+        snprintf(out, cap, "by wave, %" PRId64, r->n_each);
         break;
     }
 }
@@ -113,7 +126,7 @@ int run_render(const struct run_work *w, struct case_result *out,
     struct record_wave *wave = calloc((size_t)n + 1, sizeof *wave);
     int64_t *rows = planned ? list_rows(w->plan) : NULL;
     struct record_case c;
-    char modules[MODE_MODULES_SIZE], routing[64];
+    char modules[MODE_MODULES_SIZE], routing[128];
     char note[sizeof out->message + 32];
     int rc = ERR_OK;
 

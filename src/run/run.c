@@ -64,13 +64,17 @@ static int make_plan(struct run_work *w, struct err *e)
 
 /* A recorded histogram must cover the case. */
 static int check_histogram(const struct scenario_case *c,
-                           const struct model *m, struct err *e)
+                           const struct routing *r, const struct model *m,
+                           struct err *e)
 {
-    const struct routing *r = &c->routing;
+    int64_t i;
+    int rc = ERR_OK;
 
+    for (i = 0; i < r->n_each && rc == ERR_OK; i++)
+        rc = check_histogram(c, &r->each[i], m, e);
     if (r->kind != ROUTING_HISTOGRAM ||
         ((r->waves == 1 || r->waves >= c->waves) && r->layers >= m->layers &&
-         r->experts == m->experts)) return ERR_OK;
+         r->experts == m->experts)) return rc;
     return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
                    " waves, %" PRId64 " layers and %" PRId64 " experts (%"
                    PRId64 ", %" PRId64 " and %" PRId64 " are needed)",
@@ -88,7 +92,7 @@ int run_case_check(const struct scenario_case *c, struct err *e)
     rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
     if (rc == ERR_OK) param_list_free(&l);
     if (rc == ERR_OK) rc = mode_check(&c->mode, &m, e);
-    if (rc == ERR_OK) rc = check_histogram(c, &m, e);
+    if (rc == ERR_OK) rc = check_histogram(c, &c->routing, &m, e);
     model_free(&m);
     return rc;
 }

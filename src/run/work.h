@@ -52,7 +52,7 @@ struct run_work {
 };
 
 /* Facts of the case, cold as the wave says; free with price_facts_free. */
-int run_facts(const struct run_work *w, bool cold, struct price_facts *out,
+int run_facts(const struct run_work *w, int64_t wave, struct price_facts *out,
               struct err *e) MUST_CHECK;
 /* Every estimator on every wave. */
 int run_price(struct run_work *w, struct err *e) MUST_CHECK;

@@ -43,6 +43,7 @@ static const struct field case_fields[] = {
     OTHER("labels"),
     INT(layers, 1, BIG),
     NUMBER(learning_rate, 0, 1000),
+    NUMBER(load_cv, 0, ROUTING_MAX_CV),
     NUMBER(lora_alpha, 0, BIG),
     INT(lora_rank, 0, 65536),
     OTHER("loss"),
@@ -285,95 +286,6 @@ static void read_plan(const struct decl *d, struct scenario_case *c)
     lua_pop(d->L, 1);
 }
 
-/* ---- routing -------------------------------------------------------- */
-
-struct routing_decl { double cv, share; int64_t rank, seed; char *histogram; };
-
-static const struct field routing_fields[] = {
-    {"cv", FIELD_NUMBER, offsetof(struct routing_decl, cv), 0,
-     ROUTING_MAX_CV},
-    OTHER("histogram"),
-    {"rank", FIELD_INT, offsetof(struct routing_decl, rank), 0,
-     PLAN_MAX_RANKS - 1},
-    {"seed", FIELD_INT, offsetof(struct routing_decl, seed), 0, INT64_MAX},
-    {"share", FIELD_NUMBER, offsetof(struct routing_decl, share), 1,
-     PLAN_MAX_RANKS},
-    END,
-};
-
-static void read_histogram(const struct decl *p, struct scenario_case *c)
-{
-    const char *name = NULL;
-    struct err e;
-
-    decl_get(p, "histogram");
-    if (lua_type(p->L, -1) == LUA_TSTRING) name = lua_tostring(p->L, -1);
-    if (name == NULL || !find_file(p->L, name, "data", ".csv"))
-        decl_fail(p, "histogram", "must name a CSV file that is there");
-    api_check(p, "histogram",
-              routing_load(lua_tostring(p->L, -1), &c->routing, &e), &e);
-    lua_pop(p->L, 2);
-}
-
-/* A key that goes with another one only. */
-static void only_with(const struct decl *p, const char *key,
-                      const char *other)
-{
-    if (decl_has(p, key) && !decl_has(p, other))
-        decl_fail(p, key, "goes with '%s' only", other);
-}
-
-static void read_routing_table(const struct decl *d, struct scenario_case *c)
-{
-    struct decl p = *d;
-    struct routing_decl v = {0, 0, 0, 0, NULL};
-    int kinds;
-
-    decl_open(&p, d->L, -1, routing_fields, "%.100s: routing", d->what);
-    kinds = decl_has(&p, "cv") + decl_has(&p, "share") +
-            decl_has(&p, "histogram");
-    if (kinds != 1)
-        decl_fail(&p, NULL, "must have one of cv, share and histogram");
-    only_with(&p, "seed", "cv");
-    only_with(&p, "rank", "share");
-    if (decl_has(&p, "cv")) decl_need(&p, "seed");
-    decl_fields(&p, routing_fields, &v);
-    if (!routing_cv_fits(v.cv))
-        decl_fail(&p, "cv", "must be 0 or from %g to %d", ROUTING_MIN_CV,
-                  ROUTING_MAX_CV);
-    if (decl_has(&p, "histogram")) {
-        read_histogram(&p, c);
-        return;
-    }
-    c->routing.kind = decl_has(&p, "cv") ? ROUTING_CV : ROUTING_SHARE;
-    c->routing.cv = v.cv;
-    c->routing.seed = (uint64_t)v.seed;
-    c->routing.share = v.share;
-    c->routing.share_rank = v.rank;
-    if (c->routing.kind == ROUTING_CV) return;
-    if (v.rank >= c->ep)
-        decl_fail(&p, "rank", "must be below ep, %" PRId64, c->ep);
-    if (v.share > (double)c->ep)
-        decl_fail(&p, "share", "must be at most ep, %" PRId64 ", not %g",
-                  c->ep, v.share);
-}
-
-static void read_routing(const struct decl *d, struct scenario_case *c)
-{
-    static const char *const words[] = {"balanced", NULL};
-    int word, type = decl_get(d, "routing");
-    const char *text = type == LUA_TSTRING ? lua_tostring(d->L, -1) : NULL;
-
-    if (type == LUA_TTABLE)
-        read_routing_table(d, c);
-    else if (text != NULL ? suggest(text, words) == NULL : type != LUA_TNIL)
-        decl_fail(d, "routing", "must be \"balanced\", {cv, seed}, {share, "
-                  "rank} or {histogram}");
-    else if (decl_word(d, "routing", words, &word))
-        c->routing.kind = ROUTING_BALANCED;
-    lua_pop(d->L, 1);
-}
-
 /* ---- a case --------------------------------------------------------- */
 
 static void set_defaults(lua_State *L, struct scenario_case *c)
@@ -381,6 +293,7 @@ static void set_defaults(lua_State *L, struct scenario_case *c)
     c->cp = c->ep = c->tp = c->pp = 1;
     c->lora_rank = 8;
     c->lora_alpha = 32;
+    c->load_cv = 1;
     c->waves = 1;
     c->profile = PLAN_NEW;
     c->head_rows = c->price_head_rows = -1;

@@ -218,6 +218,7 @@ void facts_push(lua_State *L, const struct price_facts *f)
     set_int(L, "output_bytes", f->output_bytes);
     set_optional(L, "hybridep_held_rows", f->hybridep_held_rows);
     set_optional(L, "packed_length", f->packed_length);
+    if (f->load_cv > 0) set_number(L, "load_cv", f->load_cv);
     set_flag(L, "softmax_offset", f->softmax_offset);
     set_flag(L, "cp_attention", f->cp_attention);
     set_list(L, "block", block, 2);

@@ -23,6 +23,8 @@ void read_options(const struct decl *top, struct read *r);
 
 /* [-0, +0] Reads the list of cases at index. */
 void read_cases(lua_State *L, int index, struct read *r);
+/* [-0, +0] The key routing of an opened case; c->ep is known. */
+void read_routing(const struct decl *d, struct scenario_case *c);
 void read_free_case(struct scenario_case *c);
 
 /* [-0, +0] A case's keys tolerance, published and measured; estimators. */

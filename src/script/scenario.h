@@ -70,6 +70,7 @@ struct scenario_case {
     int64_t output_bytes;
     int64_t hybridep_held_rows;     /* -1: growth left out */
     struct routing routing;
+    double load_cv;         /* what a price that knows no more is told */
     bool softmax_offset, cp_attention;
     double learning_rate;
     uint64_t device_bytes;          /* dry: 0 unlimited */

@@ -68,6 +68,79 @@ static void test_share(void **state)
     assert_int_equal(out[0], 7);
 }
 
+/* ---- from wave to wave --------------------------------------------------- */
+
+/* Rank 0's rows of 1,000,000 in a wave. */
+static double share_in(const struct routing *r, int64_t wave)
+{
+    struct err e;
+    int64_t out[2];
+
+    assert_int_equal(routing_received(r, wave, 5, 256, 2, 0, 1000000, out,
+                                      &e), ERR_OK);
+    assert_int_equal(out[0] + out[1], 1000000);
+    return (double)out[0];
+}
+
+/* With a drift d a wave's deviation is (1 - d) times the last one's and d
+** times a fresh one: over many seeds that is what the law says. */
+static void test_drift(void **state)
+{
+    struct routing r = {.kind = ROUTING_CV, .cv = 2};
+    double here = 0, there = 0, both = 0;
+    int i;
+
+    (void)state;
+    assert_true(share_in(&r, 0) == share_in(&r, 3));
+    r.drift = 0.5;
+    for (i = 0; i < 2000; i++) {
+        double a, b;
+        r.seed = (uint64_t)i;
+        a = share_in(&r, 0) - 500000;
+        b = share_in(&r, 1) - 500000;
+        here += a * a;
+        there += b * b;
+        both += a * b;
+    }
+    /* variances 1 and 1/4 + 1/4; covariance 1/2 */
+    assert_true(fabs(there / here - 0.5) < 0.05);
+    assert_true(fabs(both / here - 0.5) < 0.05);
+    r.drift = 1;        /* each wave by itself */
+    assert_true(share_in(&r, 0) != share_in(&r, 1));
+}
+
+static void test_bursts(void **state)
+{
+    struct routing r = {.kind = ROUTING_CV, .cv = 0, .burst = 0.25,
+                        .factor = 257};
+    int i, hot = 0;
+
+    (void)state;
+    for (i = 0; i < 1000; i++) {
+        double s = share_in(&r, i);
+        /* half of all loads plus the hot one's 257 of 512 */
+        assert_true(s == 500000 || s == 250000 || s == 750000);
+        hot += s != 500000;
+    }
+    assert_true(hot > 200 && hot < 300);
+}
+
+static void test_hot_and_lists(void **state)
+{
+    struct routing each[2] = {
+        {.kind = ROUTING_HOT, .expert = 200, .factor = 257},
+        {.kind = ROUTING_SHARE, .share = 1.5, .share_rank = 1}
+    };
+    struct routing r = {.kind = ROUTING_LIST, .each = each, .n_each = 2};
+
+    (void)state;
+    assert_true(share_in(&r, 0) == 250000);
+    assert_true(share_in(&r, 1) == 250000);
+    each[1].share_rank = 0;
+    assert_true(share_in(&r, 1) == 750000);
+    assert_true(share_in(&r, 9) == 750000);     /* the last one stays */
+}
+
 static void fails(const struct routing *r, int64_t wave, int64_t layer,
                   int64_t experts, int64_t ep, int64_t total,
                   const char *wanted)
@@ -350,6 +423,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_balanced),
         cmocka_unit_test(test_share),
+        cmocka_unit_test(test_drift),
+        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_hot_and_lists),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_law_of_shares),
         cmocka_unit_test(test_law_of_loads),

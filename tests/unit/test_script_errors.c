@@ -184,17 +184,28 @@ static void test_case_tables(void **state)
         {"routing = 'balancd'", ":3" X "routing: unknown value 'balancd' "
          "(did you mean 'balanced'?)"},
         {"routing = 3", ":3" X "routing: must be \"balanced\", {cv, seed}, "
-         "{share, rank} or {histogram}"},
+         "{share, rank}, {hot_expert, factor}, {histogram}, or a list of "
+         "such, one a wave"},
         {"routing = 'skewed'", ":3" X "routing: must be \"balanced\", {cv, "
-         "seed}, {share, rank} or {histogram}"},
-        {"cp = 2, ep = 4", ":3" X "ep: must divide cp, 2, not be 4"},
+         "seed}, {share, rank}, {hot_expert, factor}, {histogram}, or a list "
+         "of such, one a wave"},
         {"routing = {cv = 1}", ":2" X "routing: 'seed' is missing"},
         {"routing = {cv = 17, seed = 1}",
          ":3" X "routing: cv: must be from 0 to 16, not 17"},
         {"routing = {}",
-         ":2" X "routing: must have one of cv, share and histogram"},
+         ":2" X "routing: must have one of cv, share, hot_expert and "
+         "histogram"},
         {"routing = {share = 1, cv = 1}",
-         ":2" X "routing: must have one of cv, share and histogram"},
+         ":2" X "routing: must have one of cv, share, hot_expert and "
+         "histogram"},
+        {"routing = {{cv = 1, seed = 1}, {share = 1, drift = 1}}",
+         ":3" X "routing[2]: drift: goes with 'cv' only"},
+        {"routing = {{cv = 1, seed = 1}, 3}",
+         ":3" X "routing: of a list, every wave's must be a table"},
+        {"routing = {hot_expert = 3}", ":2" X "routing: 'factor' is "
+         "missing"},
+        {"routing = {share = 1, factor = 3}",
+         ":3" X "routing: factor: goes with 'burst' or 'hot_expert' only"},
         {"routing = {share = 1.1, rank = 3}",
          ":3" X "routing: rank: must be below ep, 1"},
         {"cp = 2, ep = 2, routing = {share = 2.5}",
