@@ -7,13 +7,15 @@
 set -e
 program=$1/peakproof records=$2 reports=$3
 scenarios='pr-accuracy pr-accuracy-ep1 routing random real-waves full-stack
-    fallbacks'
+    fallbacks measured'
 list=
 for s in $scenarios; do list="$list lua/scenarios/$s.lua"; done
 
 mkdir -p "$(dirname "$records")"
+# The MoE rows of measured.lua cannot run (exit 3, with their estimates).
 # shellcheck disable=SC2086  # a list of files without blanks
-"$program" run --check -j 2 --out "$records" $list >"$records.txt"
+"$program" run --check -j 2 --out "$records" $list >"$records.txt" \
+    2>"$records.err" || [ $? -eq 3 ]
 "$program" report "$records" >/dev/null
 mkdir -p "$reports"
 cp "$records"/*.md "$records"/*.gp "$records"/*.dat "$reports"

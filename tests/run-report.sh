@@ -35,7 +35,7 @@ sh tests/make-report.sh "$build" "$scratch/records" "$scratch/reports" || {
     exit 1
 }
 for f in accuracy.md errors.dat errors.gp tokens.dat tokens.gp \
-    composition.dat composition.gp; do
+    composition.dat composition.gp measured.dat measured.gp; do
     same "reports/$f (make report, and commit what changed)" \
         "reports/$f" "$scratch/reports/$f"
 done
@@ -73,7 +73,7 @@ pass 'losses of tiny-train at CP1 and CP2' awk -F, '
         exit waves != 20 || !(a < 1.6)
     }' "$scratch/records-cpu/losses.csv"
 
-for f in errors.svg tokens.svg composition.svg losses.svg; do
+for f in errors.svg tokens.svg composition.svg measured.svg losses.svg; do
     pass "reports/$f: no picture" [ -s "$scratch/reports/$f" ]
     [ $f = losses.svg ] ||
         pass "reports/$f: no picture is committed" [ -s "reports/$f" ]
