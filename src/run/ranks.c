@@ -1,4 +1,6 @@
 /* ranks.c - see ranks.h: opening ranks, running them, closing them */
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,9 +77,11 @@ static int write_snapshot(struct ranks_one *o, struct ranks_wave *v, int rc,
                           struct err *e)
 {
     struct err late;
+    char name[40];
 
-    if (!o->all->snapshots ||
-        snapshot_write(o->mem, v->first, &v->snapshot, &late) == ERR_OK)
+    if (!o->all->snapshots) return rc;
+    snprintf(name, sizeof name, "wave %" PRId64, (int64_t)(v - o->wave));
+    if (snapshot_write(o->mem, v->first, name, &v->snapshot, &late) == ERR_OK)
         return rc;
     if (rc != ERR_OK) return rc;
     *e = late;

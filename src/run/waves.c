@@ -148,7 +148,7 @@ static int take_snapshots(struct run_work *w, const struct ranks *r,
         struct buf *all = &w->snapshot[i * waves];
 
         if (o->step == NULL && o->mem != NULL)
-            rc = snapshot_write(o->mem, 0, all, e);
+            rc = snapshot_write(o->mem, 0, NULL, all, e);
         for (k = 0; o->step != NULL && k < r->waves; k++) {
             all[k] = o->wave[k].snapshot;
             o->wave[k].snapshot = (struct buf)BUF_INIT;

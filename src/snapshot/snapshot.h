@@ -112,10 +112,12 @@ void snapshot_free(struct snapshot *s);
 
 /* Appends a snapshot of a traced allocator (config.trace) as its device 0:
 ** its state now, and the trace from event first on. Protocol 4, the same bytes
-** for the same trace, a frame with operator, phase and layer for each event.
-** ERR_RUN: no trace, or no host memory. */
-int snapshot_write(const struct mem *m, uint64_t first, struct buf *b,
-                   struct err *e) MUST_CHECK;
+** for the same trace, a frame with operator, phase and layer for each event and
+** block, times that count events, its settings, and annotations for phases and
+** layers, and for the whole where wave (may be NULL) names it. ERR_RUN: no
+** trace, or no host memory. */
+int snapshot_write(const struct mem *m, uint64_t first, const char *wave,
+                   struct buf *b, struct err *e) MUST_CHECK;
 
 /* What a setting means for a replay. */
 enum setting_effect {

@@ -22,14 +22,15 @@ struct frames {
 enum text {
     T_ACTION, T_ADDR, T_SIZE, T_STREAM, T_FRAMES, T_ALLOC, T_REQUESTED,
     T_COMPLETED, T_SEGMENT_ALLOC, T_SEGMENT_FREE, T_NAME, T_FILENAME, T_LINE,
-    T_ADDRESS, T_STATE, T_ACTIVE, T_INACTIVE, T_REQUESTED_SIZE, T_COUNT
+    T_ADDRESS, T_STATE, T_ACTIVE, T_INACTIVE, T_REQUESTED_SIZE, T_TIME,
+    T_STAGE, T_DEVICE, T_START, T_END, T_COUNT
 };
 
 static const char *const texts[T_COUNT] = {
     "action", "addr", "size", "stream", "frames", "alloc", "free_requested",
     "free_completed", "segment_alloc", "segment_free", "name", "filename",
     "line", "address", "state", "active_allocated", "inactive",
-    "requested_size"
+    "requested_size", "time_us", "stage", "device", "START", "END"
 };
 
 struct writer {
@@ -37,6 +38,14 @@ struct writer {
     uint32_t memo[T_COUNT];     /* memo entry plus 1; 0: not yet written */
     uint32_t n_memo;
     struct frames frames;
+    uint64_t time;              /* of the last event: they are counted */
+};
+
+/* Where a block comes from: a trace's event or the block itself tells. */
+struct origin {
+    const char *op;
+    uint8_t phase, category;
+    int16_t layer;
 };
 
 /* ---- opcodes ------------------------------------------------------------ */
@@ -149,7 +158,7 @@ static bool frames_grow(struct frames *f)
 
 /* "frames": one, whose name is the operator, file the phase, category and
 ** layer, and line the layer once more. */
-static bool put_frames(struct writer *w, const struct mem_event *v)
+static bool put_frames(struct writer *w, const struct origin *v)
 {
     uint32_t place = (uint32_t)(uint16_t)v->layer << 16
                    | (uint32_t)v->phase << 8 | v->category;
@@ -191,6 +200,7 @@ static bool put_frames(struct writer *w, const struct mem_event *v)
 static void start_event(struct writer *w, enum text action, uint64_t addr,
                         uint64_t bytes)
 {
+    w->time++;
     put_op(w, '}');
     put_op(w, '(');
     put_text(w, T_ACTION);
@@ -198,15 +208,17 @@ static void start_event(struct writer *w, enum text action, uint64_t addr,
     put_pair(w, T_ADDR, addr);
     put_pair(w, T_SIZE, bytes);
     put_pair(w, T_STREAM, 0);
+    put_pair(w, T_TIME, w->time);
 }
 
 static bool put_event(struct writer *w, const struct mem_event *v,
                       enum text action)
 {
+    struct origin o = {v->op, v->phase, v->category, v->layer};
     bool ok;
 
     start_event(w, action, v->addr, v->bytes);
-    ok = put_frames(w, v);
+    ok = put_frames(w, &o);
     put_op(w, 'u');
     return ok;
 }
@@ -264,9 +276,11 @@ static bool list_segments(const struct mem *m, const struct mem_block ***out,
     return true;
 }
 
-static void put_block(struct writer *w, const struct mem_block *b)
+static bool put_block(struct writer *w, const struct mem_block *b)
 {
-    bool live = b->state == BLOCK_LIVE;
+    bool live = b->state == BLOCK_LIVE, ok = true;
+    struct origin o = {live ? b->u.live.op : NULL, b->phase, b->category,
+                       b->layer};
 
     put_op(w, '}');
     put_op(w, '(');
@@ -275,7 +289,9 @@ static void put_block(struct writer *w, const struct mem_block *b)
     put_pair(w, T_REQUESTED_SIZE, live ? b->u.live.requested : 0);
     put_text(w, T_STATE);
     put_text(w, live ? T_ACTIVE : T_INACTIVE);
+    if (live) ok = put_frames(w, &o);
     put_op(w, 'u');
+    return ok;
 }
 
 static void put_named(struct writer *w, const char *key, uint64_t v)
@@ -284,9 +300,10 @@ static void put_named(struct writer *w, const char *key, uint64_t v)
     put_uint(w, v);
 }
 
-static void put_segment(struct writer *w, const struct mem_block *first)
+static bool put_segment(struct writer *w, const struct mem_block *first)
 {
     uint64_t total = 0, allocated = 0, requested = 0;
+    bool ok = true;
 
     for (const struct mem_block *b = first; b != NULL; b = b->next) {
         total += b->size;
@@ -308,28 +325,145 @@ static void put_segment(struct writer *w, const struct mem_block *first)
     put_string(w, "blocks");
     put_op(w, ']');
     put_op(w, '(');
-    for (const struct mem_block *b = first; b != NULL; b = b->next)
-        put_block(w, b);
+    for (const struct mem_block *b = first; b != NULL && ok; b = b->next)
+        ok = put_block(w, b);
     put_op(w, 'e');
     put_op(w, 'u');
+    return ok;
 }
 
 static bool put_segments(struct writer *w, const struct mem *m)
 {
     const struct mem_block **list;
+    bool ok = true;
     size_t n;
 
     if (!list_segments(m, &list, &n)) return false;
     put_op(w, ']');
     put_op(w, '(');
-    for (size_t i = 0; i < n; i++) put_segment(w, list[i]);
+    for (size_t i = 0; i < n && ok; i++) ok = put_segment(w, list[i]);
     put_op(w, 'e');
     free(list);
-    return true;
+    return ok;
 }
 
-int snapshot_write(const struct mem *m, uint64_t first, struct buf *b,
-                   struct err *e)
+/* ---- annotations -------------------------------------------------------- */
+
+static void put_note(struct writer *w, const char *name, enum text stage,
+                     uint64_t time)
+{
+    put_op(w, '}');
+    put_op(w, '(');
+    put_text(w, T_STAGE);
+    put_text(w, stage);
+    put_text(w, T_NAME);
+    put_string(w, name);
+    put_pair(w, T_DEVICE, 0);
+    put_pair(w, T_TIME, time);
+    put_op(w, 'u');
+}
+
+/* What was going on at an allocation, as the name of an annotation. */
+static void phase_name(const struct mem_event *v, bool layer, char *name,
+                       size_t n)
+{
+    const char *phase = mem_phase_name((enum mem_phase)v->phase);
+
+    if (layer)
+        snprintf(name, n, "%s, layer %d", phase, v->layer);
+    else
+        snprintf(name, n, "%s", phase);
+}
+
+/* Begins a phase or layer where allocations begin to say so, and ends the one
+** before. open is its name, "" when there is none. */
+static void turn(struct writer *w, char *open, size_t n, const char *next,
+                 uint64_t time)
+{
+    if (strcmp(open, next) == 0) return;
+    if (open[0] != '\0') put_note(w, open, T_END, time - 1);
+    if (next[0] != '\0') put_note(w, next, T_START, time);
+    snprintf(open, n, "%s", next);
+}
+
+/* Waves, phases and layers, by the tags of what is allocated. Times are those
+** that put_trace gave. */
+static void put_notes(struct writer *w, const struct mem *m, uint64_t first,
+                      const char *wave)
+{
+    uint64_t n, n_segment, at = 0, time = 0;
+    const struct mem_event *v = mem_trace(m, &n);
+    const struct mem_segment_event *s = mem_segment_trace(m, &n_segment);
+    char phase[48] = "", layer[48] = "", next[48];
+
+    put_op(w, ']');
+    put_op(w, '(');
+    if (wave != NULL) put_note(w, wave, T_START, 1);
+    while (at < n_segment && s[at].event < first) at++;
+    for (uint64_t i = first; i < n; i++) {
+        for (; at < n_segment && s[at].event == i; at++) time++;
+        time += v[i].is_free ? 2 : 1;
+        if (v[i].is_free || v[i].phase == PHASE_NONE) continue;
+        phase_name(&v[i], false, next, sizeof next);
+        if (strcmp(phase, next) != 0) turn(w, layer, sizeof layer, "", time);
+        turn(w, phase, sizeof phase, next, time);
+        next[0] = '\0';
+        if (v[i].layer >= 0) phase_name(&v[i], true, next, sizeof next);
+        turn(w, layer, sizeof layer, next, time);
+    }
+    turn(w, layer, sizeof layer, "", w->time + 1);
+    turn(w, phase, sizeof phase, "", w->time + 1);
+    if (wave != NULL) put_note(w, wave, T_END, w->time);
+    put_op(w, 'e');
+}
+
+/* ---- settings ----------------------------------------------------------- */
+
+static void put_bool(struct writer *w, const char *key, bool v)
+{
+    put_string(w, key);
+    put_op(w, v ? 0x88 : 0x89);
+}
+
+/* As PYTORCH_CUDA_ALLOC_CONF would spell them. */
+static void conf_text(const struct mem_config *c, char *text, size_t n)
+{
+    text[0] = '\0';
+    if (c->max_split_bytes < UINT64_C(1) << 50)
+        snprintf(text, n, "max_split_size_mb:%llu",
+                 (unsigned long long)(c->max_split_bytes >> 20));
+    if (c->large_segment_bytes != UINT64_C(20) << 20) {
+        size_t at = strlen(text);
+
+        snprintf(text + at, n - at, "%slarge_segment_size_mb:%llu",
+                 at > 0 ? "," : "",
+                 (unsigned long long)(c->large_segment_bytes >> 20));
+    }
+}
+
+static void put_settings(struct writer *w, const struct mem_config *c)
+{
+    char text[128];
+
+    conf_text(c, text, sizeof text);
+    put_op(w, '}');
+    put_op(w, '(');
+    put_string(w, "PYTORCH_CUDA_ALLOC_CONF");
+    put_string(w, text);
+    put_bool(w, "expandable_segments", false);
+    put_string(w, "roundup_power2_divisions");
+    put_op(w, '}');
+    put_op(w, '(');
+    for (int i = 0; i < 16; i++) {
+        snprintf(text, sizeof text, "%d", 1 << i);
+        put_named(w, text, c->roundup_divisions[i]);
+    }
+    put_op(w, 'u');
+    put_op(w, 'u');
+}
+
+int snapshot_write(const struct mem *m, uint64_t first, const char *wave,
+                   struct buf *b, struct err *e)
 {
     struct writer w = {.b = b};
     bool ok;
@@ -346,6 +480,10 @@ int snapshot_write(const struct mem *m, uint64_t first, struct buf *b,
     put_op(&w, ']');
     ok = ok && put_trace(&w, m, first);
     put_op(&w, 'a');
+    put_string(&w, "allocator_settings");
+    put_settings(&w, &m->config);
+    put_string(&w, "external_annotations");
+    put_notes(&w, m, first, wave);
     put_op(&w, 'u');
     put_op(&w, '.');
     free(w.frames.slot);

@@ -121,7 +121,7 @@ static int snapshot_run(const struct mem *m, size_t n)
     int rc;
 
     fault_set(n);
-    rc = snapshot_write(m, 0, &b, &e);
+    rc = snapshot_write(m, 0, NULL, &b, &e);
     if (rc == ERR_OK) rc = snapshot_read(b.data, b.len, "f", &s, &e);
     if (rc == ERR_OK) {
         rc = replay_device(&s, 0, "f", &s.config, &r, &e);

@@ -225,7 +225,7 @@ static struct snapshot written(const struct mem *m, struct buf *b)
     struct snapshot s = {0};
     struct err e = {0};
 
-    assert_int_equal(snapshot_write(m, 0, b, &e), ERR_OK);
+    assert_int_equal(snapshot_write(m, 0, NULL, b, &e), ERR_OK);
     if (snapshot_read(b->data, b->len, "f", &s, &e) != ERR_OK)
         print_error("%s\n", e.text);
     assert_int_equal(e.code, 0);
@@ -345,7 +345,7 @@ static void test_written_later(void **state)
                                    &e), ERR_OK);
     for (int i = 0; i < 19; i++) mem_release(m, b[i]);
     mem_peak(m, &peak);
-    assert_int_equal(snapshot_write(m, first, &text, &e), ERR_OK);
+    assert_int_equal(snapshot_write(m, first, NULL, &text, &e), ERR_OK);
     assert_int_equal(snapshot_read(text.data, text.len, "f", &s, &e), ERR_OK);
     r = replay(&s, 0, &s.config);
     exact(&r);
@@ -370,7 +370,7 @@ static void test_written_bytes(void **state)
     for (int i = 0; i < 2; i++) {
         rng_state = 5;
         m = random_work(&untraced, &dry[i], 400, false);
-        assert_int_equal(snapshot_write(m, 0, &b[i], &e), ERR_OK);
+        assert_int_equal(snapshot_write(m, 0, NULL, &b[i], &e), ERR_OK);
         mem_free_all(m);
     }
     assert_int_equal(b[0].len, b[1].len);
@@ -378,7 +378,7 @@ static void test_written_bytes(void **state)
     assert_memory_equal(b[0].data, "\x80\x04}(\x8c\x08segments", 13);
     assert_int_equal(mem_new(&untraced, mem_dry_source(&dry[0], 0), &m, &e),
                      ERR_OK);
-    assert_int_equal(snapshot_write(m, 0, &b[0], &e), ERR_RUN);
+    assert_int_equal(snapshot_write(m, 0, NULL, &b[0], &e), ERR_RUN);
     mem_free_all(m);
     buf_free(&b[0]);
     buf_free(&b[1]);
