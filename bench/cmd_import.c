@@ -1,6 +1,7 @@
 /* cmd_import.c - "peakproof import": a user's own peaks beside a case */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/import_table.h"
 #include "run/import.h"
@@ -21,9 +22,10 @@ static int check(const struct args *a, struct place *p, struct err *e)
     rc = args_int(a, "rank", 0, PRICE_MAX_RANKS - 1, &p->rank, e);
     if (rc == ERR_OK)
         rc = args_int(a, "wave", 0, INT64_MAX, &p->wave, e);
-    if (rc == ERR_OK && csv && (args_has(a, "rank") || args_has(a, "wave")))
-        rc = err_set(e, ERR_USAGE, "import: --rank and --wave go with "
-                     "snapshots (a CSV file has columns rank and wave)");
+    if (rc == ERR_OK && csv && (args_has(a, "rank") || args_has(a, "wave")
+                                || args_has(a, "waves")))
+        rc = err_set(e, ERR_USAGE, "import: --rank, --wave and --waves go "
+                     "with snapshots (a CSV file has columns rank and wave)");
     return rc;
 }
 
@@ -34,8 +36,17 @@ static int take(const struct args *a, struct import *m, struct place p,
 
     if (args_has(a, "peaks")) return import_csv(m, args_text(a, "peaks"), e);
     for (i = 1; i < a->n_operand && rc == ERR_OK; i++)
-        rc = import_snapshot(m, a->operand[i], p.wave, p.rank + i - 1, e);
+        rc = import_snapshot(m, a->operand[i], args_text(a, "waves"), p.wave,
+                             p.rank + i - 1, e);
     return rc;
+}
+
+static void warn(const struct import *m)
+{
+    const char *line = buf_text(&m->warnings), *end;
+
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1)
+        say_warning("import: %.*s", (int)(end - line), line);
 }
 
 /* One row a peak, as text or JSON. */
@@ -102,7 +113,9 @@ static int run(const struct args *a, struct err *e)
         rc = import_new(found, args_has(a, "peaks") ? args_text(a, "peaks")
                                                     : a->operand[1], &m, e);
     if (rc == ERR_OK) rc = take(a, &m, at, e);
+    if (rc == ERR_OK) rc = import_check(&m, e);
     if (rc == ERR_OK) rc = import_write(&m, a->operand[0], e);
+    if (rc == ERR_OK) warn(&m);
     if (rc == ERR_OK) rc = put(a, &m, e);
     import_free(&m);
     record_set_free(set);
@@ -121,6 +134,8 @@ static const struct command_option options[] = {
      "the columns of reports/published/measured-memory.csv", NULL, false},
     {"wave", 0, "N", "the wave that the snapshots hold (default: 0)", NULL,
      false},
+    {"waves", 0, "NAME", "the snapshots hold several waves: annotations whose "
+     "name begins so, from --wave on", NULL, false},
     {NULL, 0, NULL, NULL, NULL, false}
 };
 
@@ -133,7 +148,8 @@ static const char *const examples[] = {
 const struct command cmd_import = {
     .name = "import",
     .synopsis = "DIR ((SNAPSHOT... | --peaks F.csv) --case NAME "
-                "[--rank N] [--wave N] | --table F.csv) [--json]",
+                "[--rank N] [--wave N] [--waves NAME] | --table F.csv) "
+                "[--json]",
     .about = "a user's own measured peaks into the records of a run",
     .text = "Adds peaks that were measured elsewhere to the finished run in "
             "DIR, as a case of device \"import\" with the same name, beside "
@@ -141,8 +157,11 @@ const struct command cmd_import = {
             "and explain shows it.\n\n"
             "A snapshot (torch.cuda.memory._dump_snapshot) must begin where "
             "its wave begins and end before the next, as run --snapshot "
-            "writes them: its peak is the highest allocated bytes less those "
-            "at its start. In a CSV file bytes are those of "
+            "writes them, or with --waves mark each wave by an annotation: "
+            "its peak is the highest allocated bytes less those at its "
+            "start. A peak below what the case holds in boundaries alone is "
+            "refused; missing ranks, and peaks far from the simulated ones, "
+            "are warned of. In a CSV file bytes are those of "
             "torch.cuda.memory_stats() (allocated_bytes.all.peak, "
             "requested_bytes.all.peak, less what was allocated when the wave "
             "began; reserved_bytes.all.peak as it is). Nothing is known of "

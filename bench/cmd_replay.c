@@ -246,7 +246,8 @@ static const struct command_option options[] = {
     {.name = "since", .arg = "POINT",
      .help = "what grew from there to the end"},
     {.name = "waves", .arg = "NAME",
-     .help = "show only the annotations of this name: the peak of each"},
+     .help = "show only annotations whose name begins so: the peak of "
+             "each"},
     SNAPSHOTS_ROWS,
     {.name = "device", .arg = "N", .help = "only this device"},
     {.name = "timeline", .arg = "FILE",

@@ -2,12 +2,13 @@
 #include "run/import.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/version.h"
-#include "snapshot/replay.h"
+#include "snapshot/phases.h"
 
 #define DEVICE "import"
 #define MOST_BYTES (INT64_MAX / 8)
@@ -49,6 +50,18 @@ void import_free(struct import *m)
         free(m->wave[i].rank);
     free(m->wave);
     m->wave = NULL;
+    buf_free(&m->warnings);
+}
+
+void import_warn(struct import *m, const char *fmt, ...)
+{
+    char line[400];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    buf_printf(&m->warnings, "%s\n", line);
 }
 
 /* Nothing is known of categories: all that was asked for is "other". */
@@ -70,7 +83,10 @@ static void set_peak(struct import *m, int64_t wave, int64_t rank,
 
 /* ---- from CSV ----------------------------------------------------------- */
 
-struct columns { int64_t wave, rank, allocated, requested, reserved; };
+struct columns {
+    int64_t wave, rank, allocated, requested, reserved;
+    int64_t tokens;         /* -1: there is none */
+};
 
 static int find_columns(const struct csv_table *t, struct columns *c,
                         struct err *e)
@@ -78,6 +94,7 @@ static int find_columns(const struct csv_table *t, struct columns *c,
     int rc = csv_column(t, "rank", &c->rank, e);
 
     c->wave = csv_find(t, "wave");
+    c->tokens = csv_find(t, "tokens");
     if (rc == ERR_OK) rc = csv_column(t, "allocated_bytes", &c->allocated, e);
     if (rc == ERR_OK) rc = csv_column(t, "requested_bytes", &c->requested, e);
     if (rc == ERR_OK) rc = csv_column(t, "reserved_bytes", &c->reserved, e);
@@ -88,7 +105,7 @@ static int take_row(struct import *m, const struct csv_table *t,
                     const struct columns *c, int64_t row, struct err *e)
 {
     int64_t wave = 0, rank, allocated, requested, reserved;
-    int64_t ranks = m->found->shape.cp;
+    int64_t ranks = m->found->shape.cp, tokens = m->found->shape.tokens;
     int rc = csv_int(t, row, c->rank, 0, ranks - 1, &rank, e);
 
     if (rc == ERR_OK && c->wave >= 0)
@@ -99,7 +116,13 @@ static int take_row(struct import *m, const struct csv_table *t,
         rc = csv_int(t, row, c->requested, 0, allocated, &requested, e);
     if (rc == ERR_OK)
         rc = csv_int(t, row, c->reserved, 0, MOST_BYTES, &reserved, e);
+    if (rc == ERR_OK && c->tokens >= 0)
+        rc = csv_int(t, row, c->tokens, 0, INT64_MAX, &tokens, e);
     if (rc != ERR_OK) return rc;
+    if (tokens != m->found->shape.tokens)
+        return csv_error_at(t, row, c->tokens, e, "%" PRId64 " tokens, the "
+                            "case has %" PRId64, tokens,
+                            m->found->shape.tokens);
     if (!m->wave[wave].rank[rank].absent)
         return csv_error_at(t, row, c->rank, e, "rank %" PRId64 " of wave %"
                             PRId64 " stands twice", rank, wave);
@@ -147,22 +170,94 @@ static int find_device(const struct snapshot *s, const char *path,
     return ERR_OK;
 }
 
-static int replay_one(const struct snapshot *s, const char *path,
-                      struct replay *out, struct err *e)
+/* A trace that was followed, with what was requested after each event. */
+struct followed {
+    struct walk w;
+    uint64_t *requested;    /* owned */
+};
+
+static void see(void *ctx, int64_t event, const struct replay_bytes *now)
 {
+    struct followed *f = ctx;
+
+    f->requested[event] = now->requested;
+}
+
+static int follow(const struct snapshot *s, const char *path,
+                  struct followed *f, struct err *e)
+{
+    struct rewind from = {0};
     int64_t device = 0;
     int rc = find_device(s, path, &device, e);
 
+    if (rc != ERR_OK) return rc;
+    f->requested = calloc((size_t)s->device[device].n_event + 1,
+                          sizeof *f->requested);
+    if (f->requested == NULL) return err_nomem(e);
+    rc = rewind_device(s, device, path, &from, e);
     if (rc == ERR_OK)
-        rc = replay_device(s, device, path, &s->config, out, e);
+        rc = walk_device(s, device, path, &from, see, f, &f->w, e);
+    rewind_free(&from);
     return rc;
 }
 
-int import_snapshot(struct import *m, const char *path, int64_t wave,
-                    int64_t rank, struct err *e)
+/* The rise from before event first to its highest until last. */
+static uint64_t rise(const uint64_t *after, uint64_t start, int64_t first,
+                     int64_t last)
+{
+    uint64_t from = first > 0 ? after[first - 1] : start, most = from;
+
+    for (int64_t i = first; i <= last; i++)
+        if (after[i] > most) most = after[i];
+    return most - from;
+}
+
+static void take_wave(struct import *m, const struct followed *f,
+                      int64_t wave, int64_t rank, int64_t first,
+                      int64_t last)
+{
+    const struct walk *w = &f->w;
+    uint64_t reserved = first > 0 ? w->reserved[first - 1]
+                                  : w->initial.reserved;
+
+    for (int64_t i = first; i <= last; i++)
+        if (w->reserved[i] > reserved) reserved = w->reserved[i];
+    set_peak(m, wave, rank,
+             (int64_t)rise(w->allocated, w->initial.allocated, first, last),
+             (int64_t)rise(f->requested, w->initial.requested, first, last),
+             (int64_t)reserved);
+    m->wave[wave].rank[rank].start_bytes =
+        (int64_t)(first > 0 ? w->allocated[first - 1] : w->initial.allocated);
+}
+
+/* Every annotation that is a wave, from the given one on. */
+static int take_waves(struct import *m, const struct snapshot *s,
+                      const struct followed *f, const char *path,
+                      const char *waves, int64_t wave, int64_t rank,
+                      struct err *e)
+{
+    struct phases p;
+    int64_t i;
+    int rc = phases_find(s, &f->w, waves, &p, e);
+
+    if (rc == ERR_OK && p.n == 0)
+        rc = err_set(e, ERR_INPUT, "%s: no annotation begins with '%s'", path,
+                     waves);
+    for (i = 0; rc == ERR_OK && i < p.n && wave + i < m->found->waves; i++)
+        take_wave(m, f, wave + i, rank, p.at[i].first, p.at[i].last);
+    if (rc == ERR_OK && i < p.n)
+        import_warn(m, "%s: %" PRId64 " waves are annotated, the case has %"
+                    PRId64 ": the later ones are left out", path, p.n,
+                    m->found->waves);
+    phases_free(&p);
+    return rc;
+}
+
+int import_snapshot(struct import *m, const char *path, const char *waves,
+                    int64_t wave, int64_t rank, struct err *e)
 {
     struct snapshot s = {0};
-    struct replay r;
+    struct followed f = {0};
     int rc;
 
     if (rank >= m->found->shape.cp)
@@ -173,15 +268,18 @@ int import_snapshot(struct import *m, const char *path, int64_t wave,
         return err_set(e, ERR_USAGE, "import: --wave %" PRId64 ": the case "
                        "has %" PRId64 " waves", wave, m->found->waves);
     rc = snapshot_load(path, &s, e);
-    if (rc != ERR_OK) return rc;
-    rc = replay_one(&s, path, &r, e);
+    if (rc == ERR_OK) rc = follow(&s, path, &f, e);
+    if (rc == ERR_OK && s.overflowed)
+        import_warn(m, "%s: the ring buffer overflowed, the wave's beginning "
+                    "may be missing", path);
+    if (rc == ERR_OK && waves != NULL)
+        rc = take_waves(m, &s, &f, path, waves, wave, rank, e);
+    else if (rc == ERR_OK)
+        take_wave(m, &f, wave, rank, 0, f.w.events - 1);
+    walk_free(&f.w);
+    free(f.requested);
     snapshot_free(&s);
-    if (rc != ERR_OK) return rc;
-    set_peak(m, wave, rank,
-             (int64_t)(r.peak.allocated - r.initial.allocated),
-             (int64_t)(r.peak.requested - r.initial.requested),
-             (int64_t)r.peak.reserved);
-    return ERR_OK;
+    return rc;
 }
 
 /* ---- into the run ------------------------------------------------------- */

@@ -16,6 +16,7 @@ struct import {
     const struct record_found *found;       /* the case they belong to */
     struct import_wave *wave;       /* [found->waves] owned */
     const char *from;               /* what they were read from; borrowed */
+    struct buf warnings;            /* lines; owned */
 };
 
 int import_new(const struct record_found *found, const char *from,
@@ -25,12 +26,19 @@ void import_free(struct import *m);
 /* A CSV file with the columns rank, allocated_bytes, requested_bytes,
 ** reserved_bytes, and wave where it is not 0: peaks as
 ** torch.cuda.memory_stats() gives them, less what was there when the wave
-** began (reserved as it is). ERR_INPUT names line and column. */
+** began (reserved as it is); a column tokens must be the case's. ERR_INPUT
+** names line and column. */
 int import_csv(struct import *m, const char *path, struct err *e) MUST_CHECK;
 /* A PyTorch memory snapshot that begins where the wave does and ends with
-** it, or before the next. */
-int import_snapshot(struct import *m, const char *path, int64_t wave,
-                    int64_t rank, struct err *e) MUST_CHECK;
+** it, or before the next; or, when waves is not NULL, one of several waves,
+** each an annotation whose name begins so, the first of them wave. */
+int import_snapshot(struct import *m, const char *path, const char *waves,
+                    int64_t wave, int64_t rank, struct err *e) MUST_CHECK;
+/* import_check.c: holds what was read against the case. ERR_INPUT: a peak
+** below what the case provably holds. Missing ranks, and peaks far from the
+** simulated ones, are warnings. */
+int import_check(struct import *m, struct err *e) MUST_CHECK;
+void import_warn(struct import *m, const char *fmt, ...) ERR_PRINTF(2, 3);
 /* Appends the case to the run in dir as device "import", with the raw and
 ** admitted bytes and the terms of the estimates that stand there. */
 int import_write(const struct import *m, const char *dir, struct err *e)

@@ -54,7 +54,8 @@ int phases_find(const struct snapshot *s, const struct walk *w,
         const struct snapshot_note *n = &s->note[i];
 
         if (n->device >= 0 && n->device != w->device) continue;
-        if (only != NULL && strcmp(n->name, only) != 0) continue;
+        if (only != NULL && strncmp(n->name, only, strlen(only)) != 0)
+            continue;
         out->at[out->n++] = measure(d, w, n);
     }
     return ERR_OK;

@@ -22,7 +22,7 @@ struct phases {
 };
 
 /* The annotations of w's device (all of them where they name none); those
-** called only, unless that is NULL. */
+** whose name begins with only, unless that is NULL. */
 int phases_find(const struct snapshot *s, const struct walk *w,
                 const char *only, struct phases *out, struct err *e)
     MUST_CHECK;

@@ -43,17 +43,53 @@ $ grep -E '^dry.*,0,cold' q/peaks.csv | cut -d, -f3-8 >a; grep ^import q/peaks.c
 > 2
 $ cp -r o r; peakproof import r snap/pr-accuracy.real-40.wave0.rank1.pickle --case real-40 --rank 1
 > real-40 wave 0 rank 1: 22603119104 bytes allocated
+! peakproof: warning: import: wave 0: 1 of 2 ranks are missing: the most-loaded one may be among them
 $ grep -c '^import' r/peaks.csv
 > 1
 $ peakproof import o snap/*.wave0.* --case real-40 --rank 1
 ! peakproof: import: snap/pr-accuracy.real-40.wave0.rank1.pickle: rank 2, the case has 2 ranks
 = 2
 
+# A wave within a longer trace is an annotation: ours have one for the whole.
+
+$ cp -r o u; peakproof import u snap/*.wave0.* --case real-40 --waves wave
+>* real-40 wave 0 rank 0: * bytes allocated
+>* real-40 wave 0 rank 1: * bytes allocated
+$ grep ^import u/peaks.csv | cut -d, -f3-8 >b; cmp a b
+$ peakproof import u snap/*.wave0.* --case dry/pr-accuracy/real-40 --waves step
+! peakproof: snap/pr-accuracy.real-40.wave0.rank0.pickle: no annotation begins with 'step'
+= 3
+$ cp -r o x; peakproof import x snap/*.wave0.* --case real-40 --waves 'forward, layer 0' >text
+!* peakproof: import: rank 0 of wave 0: a peak of *
+= 3
+
+# What cannot be the case's is refused, what is unlikely is said.
+
++ low.csv
+| rank,allocated_bytes,requested_bytes,reserved_bytes
+| 0,790000000,790000000,900000000
+$ peakproof import x --peaks low.csv --case real-40
+!* peakproof: import: rank 0 of wave 0: a peak of 790000000 B, but case 'real-40' holds * B of boundaries there alone: another model, other tokens, or no whole wave
+= 3
++ other.csv
+| rank,allocated_bytes,requested_bytes,reserved_bytes,tokens
+| 0,23300000000,23200000000,70000000000,1000
+$ peakproof import x --peaks other.csv --case real-40
+!* peakproof: other.csv:2: tokens: 1000 tokens, the case has *
+= 3
++ high.csv
+| rank,allocated_bytes,requested_bytes,reserved_bytes
+| 0,53300000000,53200000000,70000000000
+$ cp -r o y; peakproof import y --peaks high.csv --case real-40
+> real-40 wave 0 rank 0: 53300000000 bytes allocated
+!* peakproof: warning: import: rank 0 of wave 0: a peak of 53300000000 B, the step of this case has *: other tokens, layers or ranks?
+! peakproof: warning: import: wave 0: 1 of 2 ranks are missing: the most-loaded one may be among them
+
 $ peakproof import o snap/*.wave0.* --case real-40 --wave 2
 ! peakproof: import: --wave 2: the case has 2 waves
 = 2
 $ peakproof import o --peaks mine.csv --case real-40 --wave 0
-! peakproof: import: --rank and --wave go with snapshots (a CSV file has columns rank and wave)
+! peakproof: import: --rank, --wave and --waves go with snapshots (a CSV file has columns rank and wave)
 = 2
 
 # Later waves, too, on a device that computes.
