@@ -84,7 +84,7 @@ void mem_free_all(struct mem *m)
             struct mem_block *b = &c->block[i];
             uint64_t bytes = 0;
 
-            if (b->expandable || b->state == BLOCK_UNUSED || b->prev != NULL)
+            if (b->state == BLOCK_UNUSED || b->prev != NULL || b->expandable)
                 continue;
             for (struct mem_block *t = b; t != NULL; t = t->next)
                 bytes += t->size;

@@ -209,11 +209,12 @@ static bool move(struct reader *r, struct pickle_items *to, unsigned type,
                  size_t from)
 {
     size_t n = r->stack.n - from, per = per_item(type), have = to->n * per;
-    const struct pickle *v = r->stack.at + from;
+    const struct pickle *v;
     bool taken;
 
     if (n % per != 0) return bad(r, "a key without a value");
     if (n == 0) return true;
+    v = r->stack.at + from;
     if (!offer(r, to, type, v, n, &taken)) return false;
     if (!taken) {
         if (!grow(r, to, have, n)) return false;
