@@ -199,6 +199,9 @@ int account_device(const struct snapshot *s, int64_t device,
     int rc = rewind_device(s, device, origin, &a.start, e);
 
     a.history = s->device[device].n_event > 0;
+    if (rc == ERR_OK && a.start.assumed > 0
+        && walk_reason(s, device)[0] == '\0')
+        rc = replay_settle(s, device, &a.start, e);
     if (rc == ERR_OK)
         rc = walk_device(s, device, origin, &a.start, NULL, NULL, &a.walk, e);
     if (rc == ERR_OK) rc = predict(&a, e);

@@ -37,6 +37,10 @@ int replay_from(const struct snapshot *s, int64_t device,
                 const struct rewind *start, const struct mem_config *c,
                 walk_seen *seen, void *ctx, struct replay *out,
                 struct err *e) MUST_CHECK;
+/* Where the trace leaves sizes at the start open: makes them as large as the
+** recorded placements demand, under the recorded settings. */
+int replay_settle(const struct snapshot *s, int64_t device,
+                  struct rewind *start, struct err *e) MUST_CHECK;
 /* The same from the state that the trace implies. */
 int replay_device(const struct snapshot *s, int64_t device, const char *origin,
                   const struct mem_config *c, struct replay *out,

@@ -5,9 +5,11 @@
 ** still there at the end has its size in the file. Of others, the next block
 ** placed behind one tells it, because that starts where the one ends. Else
 ** the split rule (allocator.md A.7) does: a cached large block is over 1 MiB,
-** so a smaller gap behind a large block belongs to it. Behind a larger gap
-** the size is assumed to be the rounded one. In an expandable segment it is
-** the rounded one always.
+** so a smaller gap behind a large block belongs to it. Before a larger gap the
+** size is open: a slack of up to 1 MiB may come before what is cached. It is
+** assumed to be the rounded one, until a prediction shows (replay_settle) that
+** what would be cached then would have been handed out and was not. In an
+** expandable segment it is the rounded one always.
 **
 ** What is mapped of an expandable segment is kept in pieces, as segments are,
 ** and put together at the end.
@@ -372,12 +374,13 @@ static void keep_present(struct undo *u)
 
 /* A block with rest bytes behind its rounded ones: up to 1 MiB of them may be
 ** its slack, if over 1 MiB is left. */
-static void assume(struct undo *u, uint64_t rest)
+static void assume(struct undo *u, struct snapshot_block *b, uint64_t rest)
 {
     uint64_t slack = rest - MIB - 512;
 
+    b->open = slack < MIB ? slack : MIB;
     u->r.assumed++;
-    u->r.open_bytes += slack < MIB ? slack : MIB;
+    u->r.open_bytes += b->open;
 }
 
 /* Sets a block's size, given the bytes up to the next one in use. */
@@ -393,7 +396,7 @@ static bool set_size(struct undo *u, struct snapshot_block *b, uint64_t gap,
                                   && size >= c->max_split_bytes))
             size = gap;
         else
-            assume(u, gap - size);
+            assume(u, b, gap - size);
     }
     b->size = size;
     return true;

@@ -37,6 +37,7 @@ struct snapshot_event {
 
 struct snapshot_block {     /* in use: what is between them is cached */
     uint64_t addr, size, requested;
+    uint64_t open;          /* it may be larger by this much: see rewind.c */
     uint32_t stack;
     bool pending;           /* freed, but a stream may still use it */
 };
