@@ -88,6 +88,31 @@ static const struct {
      "  estimator{name = \"mine\", price = function(facts)\n"
      "    return {raw = facts.groups[1].attention_rows[1] * 200000}\n"
      "  end}\n", NULL, NULL},
+    {"snapshots",
+     "replay --json prints {format, files: [{file, devices: [...]}]}, or\n"
+     "{file, error} for a file that cannot be read. A device has:\n\n"
+     "notes          lines that must be known before the numbers are believed\n"
+     "allocated_peak_bytes, reserved_peak_bytes, requested_peak_bytes,\n"
+     "active_peak_bytes\n"
+     "               null without history; under other settings with --set,\n"
+     "               then as_recorded has those of the trace\n"
+     "history, overflowed, start_allocated_bytes, recorded_ooms\n"
+     "predicted, reason, address_mismatches, segment_mismatches\n"
+     "               whether our allocator was run beside the record, why\n"
+     "               not, and how many blocks and segments differ\n"
+     "peak, points   what is allocated there: {point, event, allocated_bytes,\n"
+     "               before_trace_bytes, grouped_by, by: [{key, bytes,\n"
+     "               blocks}], largest: [...]}; event counts from 0, the\n"
+     "               state is the one after it\n"
+     "growth         with --since: {key, before_bytes, after_bytes,\n"
+     "               change_bytes}\n"
+     "phases         annotations: {name, first_event, last_event,\n"
+     "               start_allocated_bytes, allocated_peak_bytes, rise_bytes}\n"
+     "final          the state at the end, as followed and as recorded\n"
+     "least_limit    with --set limit=?: {limit_bytes, fails_below_at}\n\n"
+     "The frame that names an allocation is the innermost Python frame\n"
+     "outside torch and Python's own library. Groups count whole blocks, so\n"
+     "they sum to what is allocated.\n", NULL, NULL},
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
@@ -157,7 +182,7 @@ const struct command cmd_help = {
     .about = "what a command does and how; also exit-codes, files, terms, ...",
     .text = "Prints the list of commands, or the help of one command or "
             "topic. Topics: exit-codes, environment, files, terms, "
-            "scenarios.",
+            "scenarios, snapshots.",
     .operand = "TOPIC",
     .max_operands = 1,
     .examples = examples,

@@ -194,6 +194,13 @@ static void note_set(struct notes *n, const struct account *a,
         buf_puts(&n->line, "with --set: not checked against the record");
         end_line(n);
     }
+    if (ask->set->limit_bytes != 0
+        && ask->set->limit_bytes < a->walk.initial.reserved) {
+        buf_puts(&n->line, "the limit is below the ");
+        put_bytes(n, a->walk.initial.reserved);
+        buf_puts(&n->line, " that were reserved before the trace");
+        end_line(n);
+    }
     if (r->ooms > 0) {
         buf_printf(&n->line, "with %.200s: %" PRIu64 " allocations fail, "
                    "the first at event %" PRId64, ask->set_text, r->ooms,

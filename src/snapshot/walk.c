@@ -477,21 +477,20 @@ static bool is_mixed(const struct snapshot *s, const struct snapshot_device *d)
     return has[!s->config.expandable];
 }
 
+static bool is_private(const struct snapshot *s, uint16_t lane)
+{
+    return (s->lane[lane].pool[0] | s->lane[lane].pool[1]) != 0;
+}
+
 static bool has_private(const struct snapshot *s,
                         const struct snapshot_device *d)
 {
-    for (int64_t i = 0; i < d->n_segment; i++) {
-        const struct snapshot_lane *l = &s->lane[d->segment[i].lane];
-
-        if ((l->pool[0] | l->pool[1]) != 0) return true;
-    }
-    for (int64_t i = 0; i < d->n_event; i++) {
-        const struct snapshot_lane *l = &s->lane[d->event[i].lane];
-
+    for (int64_t i = 0; i < d->n_segment; i++)
+        if (is_private(s, d->segment[i].lane)) return true;
+    for (int64_t i = 0; i < d->n_event; i++)
         if (d->event[i].action < SNAPSHOT_OOM
-            && (l->pool[0] | l->pool[1]) != 0)
+            && is_private(s, d->event[i].lane))
             return true;
-    }
     return false;
 }
 

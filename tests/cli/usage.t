@@ -53,7 +53,7 @@ $ peakproof help help
 > usage: peakproof help [TOPIC] [--json]
 >
 > Prints the list of commands, or the help of one command or topic. Topics:
-> exit-codes, environment, files, terms, scenarios.
+> exit-codes, environment, files, terms, scenarios, snapshots.
 >
 > Options:
 >       --json              print the result as JSON

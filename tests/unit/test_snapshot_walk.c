@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "snapshot/compose.h"
 #include "snapshot/replay.h"
 #include "snapshot_plain.h"
 
@@ -173,6 +174,56 @@ static bool both(const struct plain *p, const struct snapshot *s,
     return !open;
 }
 
+/* What is live after an event, found by going through all before it: the
+** composition by size must be that. */
+static void composed(const struct plain *p, const struct snapshot *s)
+{
+    struct rewind from = {0};
+    struct walk w;
+    struct err e;
+    int64_t at[4], n = p->n_event;
+
+    assert_int_equal(rewind_device(s, 0, "f", &from, &e), ERR_OK);
+    assert_int_equal(walk_device(s, 0, "f", &from, NULL, NULL, &w, &e),
+                     ERR_OK);
+    for (int k = 0; k < 4; k++) at[k] = (int64_t)below((uint64_t)n / 4)
+                                        + k * (n / 4);
+    for (int k = 0; k < 4; k++) {
+        struct composition c;
+        uint64_t sum = 0;
+
+        assert_int_equal(compose(s, &from, &w, BY_SIZE, NULL, &at[k], 1, &c,
+                                 &e), ERR_OK);
+        assert_int_equal(c.allocated, p->now[at[k]].allocated);
+        for (int64_t g = 0; g < c.n_group; g++) {
+            uint64_t size = strtoull(c.group[g].key, NULL, 10), bytes = 0;
+            int64_t blocks = 0;
+
+            for (int64_t i = 0; i <= at[k]; i++) {
+                int64_t j = i + 1;
+
+                if (p->event[i].action != SNAPSHOT_ALLOC
+                    || p->event[i].bytes != size)
+                    continue;
+                while (j <= at[k]
+                       && (p->event[j].action != SNAPSHOT_FREE_REQUESTED
+                           || p->event[j].addr != p->event[i].addr))
+                    j++;
+                if (j <= at[k]) continue;
+                blocks++;
+                bytes += w.size[i];
+            }
+            assert_int_equal(c.group[g].blocks, blocks);
+            assert_int_equal(c.group[g].bytes, bytes);
+            sum += bytes;
+        }
+        assert_int_equal(sum, c.allocated);
+        composition_free(&c);
+    }
+    walk_free(&w);
+    rewind_free(&from);
+}
+
 static int64_t long_run(void)
 {
     const char *n = getenv("PEAKPROOF_EVENTS");
@@ -197,6 +248,7 @@ static void one_setting(struct mem_config c, bool settled)
     d.n_event = p->n_event;
     whole = d;
     assert_true(both(p, &s, 0));
+    if (p->n_event < 100000) composed(p, &s);
     for (int i = 0; i < starts; i++) {
         int64_t first = 1 + (int64_t)below((uint64_t)whole.n_event);
 
