@@ -134,8 +134,18 @@ static int replay_limited(const struct account *a, const struct mem_config *c,
                        e);
 }
 
-/* The least multiple of 2 MiB under which every allocation succeeds, by
-** bisection between what was requested at once and what was reserved. */
+/* What failed in the record may need more than was ever reserved. */
+static uint64_t asked_most(const struct walk *w)
+{
+    uint64_t most = 0;
+
+    for (int64_t i = 0; i < w->n_oom; i++)
+        if (w->oom[i].asked > most) most = w->oom[i].asked;
+    return most;
+}
+
+/* The least multiple of 2 MiB under which every request succeeds, by bisection
+** between what was requested at once and what was reserved. */
 static int find_limit(struct account *a, const struct mem_config *c,
                       struct err *e)
 {
@@ -147,7 +157,7 @@ static int find_limit(struct account *a, const struct mem_config *c,
     low = r.initial.reserved > r.peak.requested ? r.initial.reserved
                                                 : r.peak.requested;
     low = low / unit > 0 ? low / unit - 1 : 0;
-    high = (r.peak.reserved + unit - 1) / unit;
+    high = (r.peak.reserved + asked_most(&a->walk)) / unit + 20;
     while (high - low > 1) {
         uint64_t mid = low + (high - low) / 2;
 

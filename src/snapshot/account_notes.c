@@ -89,6 +89,11 @@ static void note_ooms(struct notes *n, const struct account *a)
         buf_puts(&n->line, " allocated, ");
         put_bytes(n, o->now.reserved);
         buf_puts(&n->line, " reserved");
+        if (o->now.reserved > o->now.allocated) {
+            buf_puts(&n->line, " (");
+            put_bytes(n, o->now.reserved - o->now.allocated);
+            buf_puts(&n->line, " of that cached)");
+        }
         end_line(n);
     }
     if (a->walk.n_oom <= 8) return;

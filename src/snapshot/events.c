@@ -247,6 +247,25 @@ static int take_place(struct reading *r, const struct members *m,
     return ERR_OK;
 }
 
+/* What was asked for, and what the device had; a file may tell neither. */
+static int take_oom(struct reading *r, const struct members *m,
+                    struct snapshot_event *out, struct err *e)
+{
+    const char *lane_why = "";
+    uint64_t stream = 0;
+    char why[96];
+
+    if (!reading_bytes(member(m, W_SIZE), &out->bytes, why, sizeof why))
+        out->bytes = 0;
+    if (!reading_uint(member(m, W_FREE), &out->addr, why, sizeof why))
+        out->addr = UINT64_MAX;
+    (void)reading_uint(member(m, W_STREAM), &stream, why, sizeof why);
+    if (!reading_lane(r, stream, member(m, W_POOL), &out->lane, &lane_why)
+        && lane_why == NULL)
+        return err_nomem(e);
+    return ERR_OK;
+}
+
 static int64_t time_of(const struct pickle *v)
 {
     return v != NULL && v->type == PICKLE_INT && !v->negative
@@ -257,7 +276,6 @@ static int take_event(struct reading *r, const struct members *m,
                       struct snapshot_event *out, struct err *e)
 {
     const struct pickle *frames = member(m, W_FRAMES);
-    char why[96];
     int rc = take_action(r, member(m, W_ACTION), &out->action, e);
 
     out->time_us = time_of(member(m, W_TIME));
@@ -267,10 +285,7 @@ static int take_event(struct reading *r, const struct members *m,
         rc = take_category(r, member(m, W_CATEGORY), &out->category, e);
     if (rc != ERR_OK || out->action == SNAPSHOT_OTHER) return rc;
     if (out->action != SNAPSHOT_OOM) return take_place(r, m, out, e);
-    if (!reading_bytes(member(m, W_SIZE), &out->bytes, why, sizeof why)
-        || !reading_uint(member(m, W_FREE), &out->addr, why, sizeof why))
-        out->addr = UINT64_MAX;     /* not told */
-    return ERR_OK;
+    return take_oom(r, m, out, e);
 }
 
 static int more_events(struct reading *r, struct err *e)

@@ -247,6 +247,27 @@ static int give_back(struct run *r, struct lane *l)
     return ERR_OK;
 }
 
+/* A request that failed in the record, under a limit of our own. */
+static int play_oom(struct run *r, int64_t i)
+{
+    static const struct mem_tag tag = {CAT_OTHER, PHASE_NONE, -1, NULL};
+    const struct snapshot_event *x = &r->d->event[i];
+    struct mem *m = r->lane[x->lane].m;
+    struct mem_block *b = NULL;
+    int rc;
+
+    if (r->c->limit_bytes == 0 || x->bytes == 0) return ERR_OK;
+    rc = mem_alloc(m, x->bytes, tag, &b, &r->failure);
+    if (rc == ERR_OOM) {
+        if (r->out->ooms++ == 0) r->out->first_oom = i;
+        return ERR_OK;
+    }
+    if (rc != ERR_OK)
+        return err_set(r->e, (enum err_code)rc, "%s", r->failure.text);
+    mem_release(m, b);
+    return ERR_OK;
+}
+
 static int play(struct run *r, int64_t i)
 {
     const struct snapshot_event *x = &r->d->event[i];
@@ -264,6 +285,8 @@ static int play(struct run *r, int64_t i)
         l->segment = *x;
         l->expected = true;
         return ERR_OK;
+    case SNAPSHOT_OOM:
+        return play_oom(r, i);
     case SNAPSHOT_SEGMENT_MAP:
         if (l->map >= l->end_map) l->map = i;
         l->end_map = i + 1;

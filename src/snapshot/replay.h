@@ -31,8 +31,9 @@ struct replay {
 };
 
 /* Replays one device from its start under settings c; s->config are those
-** recorded, others answer what would have been. seen (may be NULL) sees the
-** bytes after each event. */
+** recorded, others answer what would have been. With a limit the requests that
+** failed in the record are made again, and their blocks let go at once. seen
+** (may be NULL) sees the bytes after each event. */
 int replay_from(const struct snapshot *s, int64_t device,
                 const struct rewind *start, const struct mem_config *c,
                 walk_seen *seen, void *ctx, struct replay *out,

@@ -25,9 +25,10 @@ enum snapshot_action {
 
 struct snapshot_event {
     uint64_t addr;          /* of a block or segment; 0 where it has none; of
-                               an oom the bytes that were free */
+                               an oom the bytes that were free, UINT64_MAX
+                               when that is not told */
     uint64_t bytes;         /* requested, or a segment's; of an oom the
-                               rounded request */
+                               rounded request, 0 when it is not told */
     int64_t time_us;        /* 0: not recorded */
     uint32_t stack;         /* in the snapshot's stacks; 0: none */
     uint16_t lane;          /* in the snapshot's list */

@@ -55,7 +55,8 @@ static void put_table(struct buf *b, const struct account *a)
 static void put_limit(struct buf *b, const struct account *a)
 {
     if (a->least_limit == 0) return;
-    buf_puts(b, "  least limit under which every allocation succeeds: ");
+    buf_printf(b, "  least limit under which every request succeeds%s: ",
+               a->walk.n_oom > 0 ? ", those that failed too" : "");
     buf_put_grouped(b, (int64_t)a->least_limit);
     buf_puts(b, " B");
     if (a->below.first_oom >= 0)

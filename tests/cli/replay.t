@@ -106,7 +106,11 @@ $ peakproof replay --set roundup_power2_divisions=4 $TOP/tests/fuzz/corpus/snaps
 $ peakproof replay --set limit=1000000000 $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep '! with'
 >   ! with limit=1000000000: 1 allocations fail, the first at event 4
 $ peakproof replay --set limit=? $TOP/tests/golden/snapshots/growing-lengths.pickle | grep least
->   least limit under which every allocation succeeds: 199,229,440 B; 2 MiB less fails first at event 37
+>   least limit under which every request succeeds: 199,229,440 B; 2 MiB less fails first at event 37
+$ peakproof replay --set limit=? $TOP/tests/golden/snapshots/oom-recorded.pickle | grep least
+>   least limit under which every request succeeds, those that failed too: 104,857,600 B; 2 MiB less fails first at event 2
+$ peakproof replay --set limit=20M --set max_split_size_mb=20 $TOP/tests/golden/snapshots/ring-overflow.pickle | grep 'the limit'
+>   ! the limit is below the 1,048,576,000 B that were reserved before the trace
 $ peakproof replay --set garbage_collection_threshold=0.5 c.pickle | grep -E '!|--set'
 >   ! garbage_collection_threshold=0.5 changes nothing in a replay
 $ peakproof replay --set max_split_size_mb=512 c.pickle | grep -E '!|--set'

@@ -228,7 +228,7 @@ static void test_lanes_and_notes(void **state)
     const struct snapshot_event *v = s.device[0].event;
 
     (void)state;
-    assert_int_equal(s.n_lane, 1);
+    assert_int_equal(s.n_lane, 2);
     assert_int_equal(s.lane[v[1].lane].stream, 5);
     assert_int_equal(s.lane[v[1].lane].pool[1], 1);
     assert_int_equal(v[1].time_us, 7);
