@@ -137,6 +137,7 @@ static const struct pickle *member(const struct members *m, enum word w)
 
 static void bad_event(struct reading *r, const char *key, const char *why)
 {
+    r->bad = true;
     if (r->bad_event >= 0) return;
     r->bad_event = r->s->n_event;
     snprintf(r->bad_why, sizeof r->bad_why, "%s: %s", key, why);
@@ -304,8 +305,11 @@ static int add_event(struct reading *r, const struct members *m,
 {
     struct snapshot *s = r->s;
     struct snapshot_event v = {0};
-    int rc = take_event(r, m, &v, e);
+    int rc;
 
+    r->bad = false;
+    rc = take_event(r, m, &v, e);
+    if (r->bad) v.action = SNAPSHOT_BAD;
     if (rc == ERR_OK && s->n_event == r->cap_event) rc = more_events(r, e);
     if (rc != ERR_OK) return rc;
     to->held = HELD_EVENT;

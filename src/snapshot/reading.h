@@ -31,6 +31,7 @@ struct reading {
     struct trace_range *trace;      /* owned */
     int64_t n_trace, cap_trace;
     int64_t bad_event;              /* the first that is not right; -1 */
+    bool bad;                       /* the one being read is not */
     char bad_why[160];
     uint32_t *id;                   /* scratch; owned */
     size_t cap_id;

@@ -91,13 +91,17 @@ static void *room_for_one(void *array, int64_t n, size_t size)
 
 /* ---- traces ------------------------------------------------------------- */
 
-/* A bad event is told when it is known to which device it belongs. */
+/* A bad event is told when it is known to which device it belongs; why only of
+** the file's first, which may stand where nobody looks. */
 static int check_trace(struct reading *p, int64_t first, int64_t n)
 {
-    if (p->bad_event < first || p->bad_event >= first + n) return ERR_OK;
-    return err_set(p->e, ERR_INPUT, "%s: device %" PRId64 ", event %" PRId64
-                   ": %s", p->origin, p->device, p->bad_event - first,
-                   p->bad_why);
+    for (int64_t i = first; i < first + n; i++)
+        if (p->s->event[i].action == SNAPSHOT_BAD)
+            return err_set(p->e, ERR_INPUT, "%s: device %" PRId64 ", event %"
+                           PRId64 ": %s", p->origin, p->device, i - first,
+                           i == p->bad_event ? p->bad_why
+                           : "addr, size or stream is not right");
+    return ERR_OK;
 }
 
 static int read_trace(struct reading *p, const struct pickle *trace,

@@ -19,8 +19,9 @@ enum snapshot_action {
     SNAPSHOT_SEGMENT_ALLOC, SNAPSHOT_SEGMENT_FREE,
     SNAPSHOT_SEGMENT_MAP, SNAPSHOT_SEGMENT_UNMAP,   /* expandable segments */
     SNAPSHOT_OOM,
-    SNAPSHOT_OTHER      /* snapshot, annotate, user_defined, and what is
+    SNAPSHOT_OTHER,     /* snapshot, annotate, user_defined, and what is
                            unknown: no memory moves */
+    SNAPSHOT_BAD        /* in no device's trace: reading refuses it there */
 };
 
 struct snapshot_event {

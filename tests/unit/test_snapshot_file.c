@@ -164,6 +164,11 @@ static void test_events(void **state)
     refused(TRACE("{'action': 'alloc', 'addr': 512, 'size': 1, 'stream': 0, "
                   "'pool_id': {'tuple': [0, 1, 2]}}"),
             "f: device 0, event 0: pool_id: must be a pair of numbers");
+    /* one in the host's trace does not hide it */
+    refused("{'host_traces': [[{'action': 'alloc', 'addr': 3, 'size': 1}]], "
+            "'segments': [], 'device_traces': [[{'action': 'alloc', 'addr': "
+            "7, 'size': 1, 'stream': 0}]]}",
+            "f: device 0, event 0: addr, size or stream is not right");
     /* of the second device, by its own count */
     refused("{'segments': [], 'device_traces': [[" OTHER "], [" OTHER ", "
             "{'action': 'alloc', 'addr': 513, 'size': 1}]]}",
