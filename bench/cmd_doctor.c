@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "bench/command.h"
 #include "bench/gpu_trial.h"
+#include "model/weights_look.h"
 #include "run/data_dir.h"
 
 /* One line of the report. */
@@ -175,44 +176,98 @@ static int print_json(const struct finding *f, int n, struct err *e)
     return out_json(v, e);
 }
 
-static int run(const struct args *a, struct err *e)
+static int print(const struct args *a, const struct finding *f, int n,
+                 struct err *e)
+{
+    struct buf b = BUF_INIT;
+    int i;
+
+    if (a->json) return print_json(f, n, e);
+    for (i = 0; i < n; i++)
+        buf_printf(&b, "%-8s %-3s %s\n", f[i].what, f[i].ok ? "ok" : "-",
+                   f[i].text);
+    return out_put(&b, e);
+}
+
+/* ---- a folder of weights ------------------------------------------------- */
+
+static struct finding finding(const char *what, bool ok, const char *text,
+                              size_t len)
+{
+    struct finding f = {.what = what, .ok = ok};
+
+    snprintf(f.text, sizeof f.text, "%.*s",
+             (int)(len < sizeof f.text ? len : sizeof f.text - 1), text);
+    return f;
+}
+
+/* What the folder holds, what is missing, what lies beside. */
+static int look_at(const struct args *a, const char *folder, struct err *e)
 {
     struct finding f[MAX_FINDINGS];
-    struct buf b = BUF_INIT;
+    struct weights_look w;
+    const char *p;
+    int n = 0, rc = weights_look(folder, &w, e);
+
+    if (rc != ERR_OK) {
+        weights_look_free(&w);
+        return rc;
+    }
+    f[n++] = finding("weights", w.trouble.len == 0, buf_text(&w.held),
+                     w.held.len);
+    for (p = buf_text(&w.trouble); *p != '\0'; p += strcspn(p, "\n") + 1)
+        f[n++] = finding("trouble", false, p, strcspn(p, "\n"));
+    if (w.beside.len > 0)
+        f[n++] = finding("beside", true, buf_text(&w.beside), w.beside.len);
+    rc = print(a, f, n, e);
+    if (rc == ERR_OK && w.trouble.len > 0)
+        rc = err_set(e, ERR_INPUT, "doctor: %s: does not load: %.*s", folder,
+                     (int)strcspn(w.trouble.data, "\n"), w.trouble.data);
+    weights_look_free(&w);
+    return rc;
+}
+
+static int run(const struct args *a, struct err *e)
+{
+    const char *folder = args_text(a, "weights");
+    struct finding f[MAX_FINDINGS];
     int n = 0, i, rc;
 
+    if (folder != NULL) return look_at(a, folder, e);
     find_data(&f[n++]);
     find_gnuplot(&f[n++]);
     for (i = 0; device_names[i] != NULL; i++)
         find_device(device_names[i], &f[n++]);
     n = find_cuda(f, n);
-    if (a->json) {
-        rc = print_json(f, n, e);
-    } else {
-        for (i = 0; i < n; i++)
-            buf_printf(&b, "%-8s %-3s %s\n", f[i].what, f[i].ok ? "ok" : "-",
-                       f[i].text);
-        rc = out_put(&b, e);
-    }
+    rc = print(a, f, n, e);
     if (rc == ERR_OK && !f[0].ok)
         rc = err_set(e, ERR_RUN, "doctor: %.800s", f[0].text);
     return rc;
 }
 
 static const char *const examples[] = {
-    "peakproof doctor", "peakproof doctor --json", NULL
+    "peakproof doctor", "peakproof doctor --json",
+    "peakproof doctor --weights Qwen3-30B-A3B", NULL
+};
+
+static const struct command_option options[] = {
+    {.name = "weights", .arg = "DIR",
+     .help = "say what a folder of config.json and safetensors files holds, "
+             "and whether it loads (exit 3 where it does not)"},
+    {.name = NULL},
 };
 
 const struct command cmd_doctor = {
     .name = "doctor",
-    .synopsis = "[--json]",
+    .synopsis = "[--weights DIR] [--json]",
     .about = "what works on this machine, what is missing, what to do about it",
     .text = "Looks for the data folder, gnuplot and each device, and where "
             "the CUDA module loads for its libraries and GPUs; each GPU has "
             "to run a kernel, a product and a copy. A device that is not "
             "there is no failure; a missing data folder is.",
     .operand = "nothing",
-    .exits = {ERR_RUN},
+    .exits = {ERR_RUN, ERR_INPUT},
+    .option = options,
     .examples = examples,
     .run = run,
 };

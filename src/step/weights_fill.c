@@ -4,10 +4,10 @@
 ** device, rank and layout starts from the same model.
 */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/random.h"
+#include "model/weights_map.h"
 #include "step/rank_state.h"
 
 struct spread { double scale, offset; };
@@ -50,13 +50,7 @@ static struct spread spread_of(const struct step *s, const struct param *p,
 void weights_name(const struct step *s, int64_t layer, const char *tensor,
                   char *out, size_t cap)
 {
-    if (layer >= 0)
-        snprintf(out, cap, "%slayers.%lld.%s", s->m->prefix,
-                 (long long)layer, tensor);
-    else if (strcmp(tensor, "lm_head.weight") == 0)
-        snprintf(out, cap, "%s", tensor);
-    else
-        snprintf(out, cap, "%s%s", s->m->prefix, tensor);
+    weights_full_name(s->m, layer, tensor, out, cap);
 }
 
 void weights_fill(struct step *s, const struct param *p, struct mat x)

@@ -238,3 +238,22 @@ $ peakproof run --out o --dump d tree.lua
 $ peakproof run --device cpu --out o --dump d --dump-rows 3-1 tree.lua
 !* peakproof: run: --dump-rows: '3-1' is no list of up to 1024 rows as in 0,5-7
 = 2
+
+# Folders as transformers saves them, one in shards, one with a vision tower.
+
++ hf.lua
+| return {options = {folder = {default = ""}}, cases = function(o) return {{
+|   name = "a", model = o.folder .. "/config.json", weights = o.folder,
+|   dtype = "f64", lora_rank = 0, tokens = o.folder .. "/t.ids",
+|   batch = batch.lengths{9, 6},
+| }} end}
+$ for f in "$TOP"/tests/golden/hf/folders/*; do peakproof run --device cpu --out o hf.lua -- folder="$f" >table; awk -F, -v f="${f##*/}" 'NR == FNR {want = $1; next} FNR > 1 {d = $6 / want - 1; s = "off by " d; if (d * d < 1e-24) s = "agrees"; print f, s}' "$f/loss.txt" o/losses.csv; done
+> llama agrees
+> mixtral agrees
+> qwen2_moe agrees
+> qwen3 agrees
+> qwen3_5_moe agrees
+> qwen3_5_moe_text agrees
+> qwen3_5_text agrees
+> qwen3_moe agrees
+> qwen3_next agrees
