@@ -29,7 +29,7 @@ part() {
         echo "part '$name' ended with exit code $code and no count of its own"
     fi
     [ "$f" -eq 0 ] || cat "$out"
-    grep 'not checked$' "$out"
+    grep 'not checked$\|^kills: ' "$out"
     printf '%-24s %s passed, %s failed%s\n' "$name" "$p" "$f" \
         "${s:+, $s skipped}"
     passed=$((passed + p))
@@ -52,6 +52,7 @@ part 'command line, sanitized' sh tests/run-cli.sh "$build-san"
 part 'cuda, the program' sh tests/run-emu.sh "$build"
 part 'device, rehearsed' sh tests/run-device.sh "$build"
 part 'processes' sh tests/run-processes.sh "$build"
+part 'kills' sh tests/run-kills.sh "$build"
 part 'readme' sh tests/run-readme.sh "$build"
 part 'report' sh tests/run-report.sh "$build"
 [ $skipped -gt 0 ] && skipped=", $skipped skipped" || skipped=
