@@ -582,7 +582,14 @@ int checkpoint_read(const struct checkpoint *c,
         if (rc != 0)
             return err_set(e, ERR_INPUT, "%s: cannot read %s: %s",
                            c->file[t->file].path, t->name, strerror(rc));
-        for (i = 0; i < part; i++) out[i] = decode(raw, t->type, i);
+        for (i = 0; i < part; i++) {
+            out[i] = decode(raw, t->type, i);
+            if (isfinite(out[i])) continue;
+            return err_set(e, ERR_INPUT, "%s: %s: element %lld is %s, not a "
+                           "finite number", c->file[t->file].path, t->name,
+                           (long long)(first + i), isnan(out[i]) ? "NaN"
+                           : "infinite");
+        }
         out += part;
         first += part;
         n -= part;

@@ -117,7 +117,10 @@ static int note_waves(struct run_work *w, const struct ranks *r,
         v->loss = first_here(r)->wave[i].got.loss;
         if (isfinite(v->loss)) continue;
         rc = err_set(e, ERR_WRONG, "wave %" PRId64 ": the loss is not a "
-                     "finite number (is learning_rate too high?)", i);
+                     "finite number (%s)", i, i > 0 && w->c->learning_rate > 0
+                     ? "is learning_rate too high?"
+                     : "no step came before it, and all weights are finite: "
+                       "a value overflows in the forward pass");
         v->has_loss = false;
         note_status(v, STATUS_WRONG, e->text);
         return rc;

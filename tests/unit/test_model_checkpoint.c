@@ -37,6 +37,33 @@ static void damaged(const char *header, int64_t len, size_t n,
     st_remove(dir);
 }
 
+/* What is not a finite number is named where it is read, not blamed on what
+** is computed from it. */
+static void test_not_finite(void **state)
+{
+    static const float bad[][2] = {{1, NAN}, {-INFINITY, 1}};
+    static const char *const said[] = {
+        "model.safetensors: x: element 1 is NaN, not a finite number",
+        "model.safetensors: x: element 0 is infinite, not a finite number"
+    };
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        char *dir = st_folder();
+        struct checkpoint *c = NULL;
+        double out[2];
+        struct err e;
+        st_raw(dir, ONE, X, -1, bad[i], sizeof bad[i]);
+        assert_int_equal(checkpoint_open(dir, &c, &e), ERR_OK);
+        assert_int_equal(checkpoint_read(c, checkpoint_get(c, "x"), 0, 2, out,
+                                         &e), ERR_INPUT);
+        if (strstr(e.text, said[i]) == NULL) fail_msg("%s", e.text);
+        checkpoint_close(c);
+        st_remove(dir);
+    }
+}
+
 static void test_damage(void **state)
 {
     (void)state;
@@ -277,6 +304,7 @@ static void test_index(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_not_finite),
         cmocka_unit_test(test_damage), cmocka_unit_test(test_short_files),
         cmocka_unit_test(test_types), cmocka_unit_test(test_beside),
         cmocka_unit_test(test_no_file), cmocka_unit_test(test_find),
