@@ -10,6 +10,7 @@
 #include "base/num.h"
 #include "base/progress.h"
 #include "bench/command.h"
+#include "bench/run_gpus.h"
 #include "run/device.h"
 #include "run/folder.h"
 #include "run/group.h"
@@ -55,54 +56,6 @@ struct run {
 
 /* ---- what to run -------------------------------------------------------- */
 
-static const char *environment(const char *name, void *ctx)
-{
-    (void)ctx;
-    return getenv(name);
-}
-
-/* What a rank that is a process leaves out: its records are rank 0's. */
-static int check_processes(const struct run *r, struct err *e)
-{
-    static const char *const no[] = {"resume", "snapshot", "save-adapters",
-                                     "dump"};
-
-    for (int i = 0; i < 4; i++)
-        if (args_has(r->args, no[i]))
-            return err_set(e, ERR_USAGE, "run: --%s needs all ranks in one "
-                           "process (%s is set: start it without a "
-                           "launcher)", no[i], r->x.launch.from);
-    if (!r->x.has_nccl)
-        return err_set(e, ERR_DEVICE, "run: the CUDA module has no NCCL, "
-                       "which several processes need (install NCCL, then "
-                       "make cuda)");
-    return ERR_OK;
-}
-
-/* The GPUs that are there, and the processes that a launcher started. */
-static int use_gpus(struct run *r, struct err *e)
-{
-    struct run_context *x = &r->x;
-    struct cuda_versions v;
-    int rc;
-
-    if (r->workers > 1)
-        return err_set(e, ERR_USAGE, "run: -j: cases on device cuda run one "
-                       "at a time");
-    rc = device_module(&x->module, e);
-    if (rc == ERR_OK) rc = x->module->count(&x->gpus, e);
-    if (rc == ERR_OK) rc = x->module->versions(&v, e);
-    if (rc == ERR_OK) rc = launch_read(environment, NULL, &x->launch, e);
-    if (rc != ERR_OK) return rc;
-    x->has_nccl = v.nccl != 0;
-    x->gpu = x->launch.local_rank % x->gpus;
-    if (x->launch.size == 1) return ERR_OK;
-    rc = check_processes(r, e);
-    if (rc == ERR_OK)
-        rc = processes_meet(&x->launch, x->module, &x->line, e);
-    return rc;
-}
-
 /* --dump-rows 0,5-7: packed rows; without it the first. */
 static int read_dump_rows(struct run *r, struct err *e)
 {
@@ -146,7 +99,7 @@ static int read_options(struct run *r, struct err *e)
     r->x.miss_percent = miss;
     if (rc == ERR_OK) rc = device_find(r->x.device, &r->x.ops, e);
     if (rc == ERR_OK && strcmp(r->x.device, "cuda") == 0)
-        rc = use_gpus(r, e);
+        rc = run_gpus(a, r->workers, &r->x, e);
     if (rc == ERR_OK && r->x.histograms && !r->x.ops->computes)
         rc = err_set(e, ERR_USAGE, "run: --histograms: device %s has no "
                      "router (use --device cpu)", r->x.device);
@@ -348,6 +301,20 @@ static void judge(struct run *r, const struct run_job *j,
     if (r->first_code == ERR_OK) r->first_code = code;
 }
 
+/* Without one of its ranks a run can do no more: this ends it. */
+static int lost(const struct run *r, int64_t i, const struct case_result *c,
+                struct err *e)
+{
+    const struct run_job *j = &r->job[i];
+    char left[60] = "";
+
+    if (i + 1 < r->n_job)
+        snprintf(left, sizeof left, "; %" PRId64 " more cases are not run",
+                 r->n_job - i - 1);
+    return err_set(e, c->code, "%s/%s: %.700s%s", j->scenario->name,
+                   j->scenario->kase[j->index].name, c->message, left);
+}
+
 static int on_result(void *ctx, int64_t i, const struct case_result *c,
                      struct err *e)
 {
@@ -356,6 +323,8 @@ static int on_result(void *ctx, int64_t i, const struct case_result *c,
     int rc = ERR_OK;
 
     progress_clear(&r->progress);
+    if (c->code != ERR_OK && r->x.line != NULL && line_lost(r->x.line))
+        return lost(r, i, c, e);
     judge(r, j, c);
     if (r->record == NULL) return ERR_OK;   /* rank 0 writes */
     if (c->rows.file[RECORD_CASES].len == 0)
@@ -501,9 +470,10 @@ static int open_folder(struct run *r, struct err *e)
 static int run(const struct args *a, struct err *e)
 {
     struct run r = {.args = a, .json = BUF_INIT};
-    int rc = read_options(&r, e);
+    int rc;
 
     catch_interrupt();
+    rc = read_options(&r, e);
     if (rc == ERR_OK) rc = load(&r, e);
     if (rc == ERR_OK && r.x.launch.rank == 0) rc = open_folder(&r, e);
     if (rc == ERR_OK)

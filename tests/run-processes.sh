@@ -52,7 +52,11 @@ check() {
 said() { grep -qF "$2" "$scratch/$1.said"; }
 code() { [ "$(cat "$scratch/$1.code")" = "$2" ]; }
 same() {
-    sed 's/^cpu,/cuda,/' "$scratch/cpu/$1.csv" | cmp -s - "$scratch/0/$1.csv"
+    for d in cpu 0; do      # checksums are of the device's name too
+        sed 's/^cpu,/cuda,/; s/,[0-9a-f]\{16\},/,,/' "$scratch/$d/$1.csv" \
+            >"$scratch/$d.same"
+    done
+    cmp -s "$scratch/cpu.same" "$scratch/0.same"
 }
 
 run --device cpu --only "$case" --out "$scratch/cpu" >/dev/null
@@ -84,7 +88,25 @@ export FAKE_DIE=0:20
 together 2
 check 'rank 0 dies' code 1 1
 check 'and is named' said 1 'rank 0 has ended'
+# with cases left: the run ends, once, in one line
+case='*.cp2.ep2'
+export FAKE_DIE=1:20
+together 2
+check 'a run that lost a rank' code 0 1
+check 'ends in one line' [ "$(wc -l <"$scratch/0.said")" = 1 ]
+check 'that says what is left' said 0 '; 2 more cases are not run'
+case='ragged.cp2.ep2'
 unset FAKE_DIE
+
+# whoever is interrupted while it waits for the others
+RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_PORT=$((port + 5000)) \
+    "$build/peakproof" run --device cuda --out "$scratch/0" tiny-cpu.lua \
+    2>"$scratch/0.said" &
+sleep 0.5
+kill -INT $!
+wait $!
+echo $? >"$scratch/0.code"
+check 'SIGINT while ranks meet' code 0 130
 
 export FAKE_GPUS=1
 together 2

@@ -61,11 +61,26 @@ static int read_master(const struct reader *r, struct launch *l)
     return number(r, "MASTER_PORT", 1, 65535, &l->master_port);
 }
 
+static const char *read_token(const struct reader *r)
+{
+    static const char *const names[] = {
+        "PEAKPROOF_TOKEN", "TORCHELASTIC_RUN_ID", "SLURM_JOB_ID",
+        "PMIX_NAMESPACE"
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = r->get(names[i], r->ctx);
+        if (text != NULL && *text != '\0') return text;
+    }
+    return "";
+}
+
 int launch_read(const char *(*get)(const char *name, void *ctx), void *ctx,
                 struct launch *out, struct err *e)
 {
     struct reader r = {get, ctx, e};
-    struct launch l = {0, 1, 0, NULL, NULL, 0};
+    struct launch l = {0, 1, 0, NULL, NULL, 0, ""};
     size_t i;
     int rc = ERR_OK;
 
@@ -73,6 +88,7 @@ int launch_read(const char *(*get)(const char *name, void *ctx), void *ctx,
         if (get(families[i].rank, ctx) != NULL)
             rc = read_family(&r, &families[i], &l);
     if (rc == ERR_OK && l.size > 1) rc = read_master(&r, &l);
+    l.token = read_token(&r);
     if (rc == ERR_OK) *out = l;
     return rc;
 }

@@ -2,7 +2,9 @@
 ** launch.h - which rank this process is, when a launcher started several:
 ** torchrun and friends (RANK, WORLD_SIZE, LOCAL_RANK), Slurm (SLURM_PROCID,
 ** SLURM_NTASKS, SLURM_LOCALID) or Open MPI (OMPI_COMM_WORLD_RANK, _SIZE,
-** _LOCAL_RANK), and where rank 0 listens (MASTER_ADDR, MASTER_PORT).
+** _LOCAL_RANK), where rank 0 listens (MASTER_ADDR, MASTER_PORT), and by what
+** its own processes are known (PEAKPROOF_TOKEN, TORCHELASTIC_RUN_ID,
+** SLURM_JOB_ID, PMIX_NAMESPACE; the first that is set).
 */
 #ifndef COMM_LAUNCH_H
 #define COMM_LAUNCH_H
@@ -15,6 +17,9 @@ struct launch {
     const char *from;           /* "RANK", "SLURM_PROCID", ...; NULL: none */
     const char *master_addr;    /* borrowed from the environment */
     int master_port;
+    const char *token;          /* what only this job's processes know:
+                                   PEAKPROOF_TOKEN, or the launcher's name of
+                                   the job; "" when there is none */
 };
 
 /* Reads the environment through get (getenv, or a test's). The first family

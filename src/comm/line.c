@@ -44,6 +44,13 @@ static int who(const struct line *l, int i)
     return l->rank == 0 ? i : 0;
 }
 
+bool line_lost(const struct line *l)
+{
+    for (int i = l->rank == 0; i < peers(l); i++)
+        if (l->fd[i] < 0) return true;
+    return false;
+}
+
 /* ---- failures ----------------------------------------------------------- */
 
 static void send_failure(const struct line *l, int i)

@@ -19,6 +19,9 @@
 enum {
     RETRY_MS = 50,
     HELLO_MS = 3000,        /* for a caller to say who it is */
+    SLICE_MS = 100,         /* between looks at the interrupt */
+    QUIET_MS = 5000,        /* before it is said for whom one waits */
+    TOKEN = 128,            /* bytes of one, its end included */
     ANSWER_MS = 2000,       /* for those who came to be told, at the end */
     CALLERS = 64            /* that have not said who they are */
 };
@@ -29,6 +32,7 @@ struct hello {
     int32_t rank, size;
     char place[RENDEZVOUS_PLACE];
     char version[RENDEZVOUS_PLACE];
+    char token[TOKEN];
 };
 
 /* What rank 0 answers. */
@@ -46,6 +50,28 @@ static void say_hello(const struct rendezvous *r, struct hello *h)
     h->size = r->size;
     snprintf(h->place, sizeof h->place, "%s", r->place);
     snprintf(h->version, sizeof h->version, "%s", r->version);
+    snprintf(h->token, sizeof h->token, "%s", r->token);
+}
+
+static int interrupted(const struct rendezvous *r, struct err *e)
+{
+    if (r->interrupt == NULL || *r->interrupt == 0) return ERR_OK;
+    return err_set(e, ERR_INTERRUPTED, "interrupted while the ranks met");
+}
+
+/* Says it when it is time to, and then after twice the time. */
+struct patience { int64_t since, next; };
+
+static struct patience patience_new(void)
+{
+    return (struct patience){wire_now_ms(), QUIET_MS};
+}
+
+static bool is_long(struct patience *p)
+{
+    if (wire_now_ms() - p->since < p->next) return false;
+    p->next *= 2;
+    return true;
 }
 
 /* ---- rank 0 ------------------------------------------------------------- */
@@ -104,6 +130,10 @@ static int hear_caller(struct host *h, int i, struct err *e)
     }
     x.place[sizeof x.place - 1] = '\0';
     x.version[sizeof x.version - 1] = '\0';
+    if (memcmp(x.token, h->seat[0].token, sizeof x.token) != 0) {
+        close(fd);              /* of another job */
+        return ERR_OK;
+    }
     rc = check_hello(h, &x, e);
     if (rc != ERR_OK) {
         struct answer a = {MAGIC, rc, ""};
@@ -144,16 +174,34 @@ static int hear_all(struct host *h, int64_t end, struct err *e)
     return rc;
 }
 
-static int name_late(const struct host *h, struct err *e)
+/* "1, 3": those who have not come. */
+static void put_late(const struct host *h, char *who, size_t cap)
 {
-    char who[128] = "";
     size_t n = 0;
     int i;
 
-    for (i = 1; i < h->r->size && n + 8 < sizeof who; i++)
+    *who = '\0';
+    for (i = 1; i < h->r->size && n + 8 < cap; i++)
         if (h->seat[i].magic == 0)
-            n += (size_t)snprintf(who + n, sizeof who - n, "%s%d",
+            n += (size_t)snprintf(who + n, cap - n, "%s%d",
                                   n > 0 ? ", " : "", i);
+}
+
+static void say_late(const struct host *h)
+{
+    char who[128], text[400];
+
+    put_late(h, who, sizeof who);
+    snprintf(text, sizeof text, "rank 0 waits for rank %s at %.150s:%d", who,
+             h->r->addr, h->r->port);
+    h->r->waiting(text);
+}
+
+static int name_late(const struct host *h, struct err *e)
+{
+    char who[128];
+
+    put_late(h, who, sizeof who);
     return err_set(e, ERR_RUN, "rank %s did not come to port %d within %lld "
                    "ms", who, h->r->port, (long long)h->r->deadline_ms);
 }
@@ -193,11 +241,14 @@ static int answer_all(struct host *h, int rc, struct err *e)
 static int receive(struct host *h, struct err *e)
 {
     int64_t end = wire_now_ms() + h->r->deadline_ms;
+    struct patience p = patience_new();
     int rc = ERR_OK;
 
     while (rc == ERR_OK && h->seated < h->r->size) {
         if (wire_now_ms() >= end) rc = name_late(h, e);
         else rc = hear_all(h, end, e);
+        if (rc == ERR_OK) rc = interrupted(h->r, e);
+        if (rc == ERR_OK && h->r->waiting != NULL && is_long(&p)) say_late(h);
     }
     if (rc == ERR_OK) rc = check_places(h, e);
     return answer_all(h, rc, e);
@@ -211,7 +262,7 @@ static int host(const struct rendezvous *r, int *fd, struct err *e)
     h.seat = calloc((size_t)r->size, sizeof *h.seat);
     if (h.seat == NULL) return err_nomem(e);
     say_hello(r, &h.seat[0]);
-    h.listener = wire_listen(r->port, r->size, e);
+    h.listener = wire_listen(r->addr, r->port, r->size, e);
     rc = h.listener < 0 ? ERR_RUN : receive(&h, e);
     for (i = 0; i < h.callers; i++) close(h.caller[i].fd);
     if (h.listener >= 0) close(h.listener);
@@ -221,18 +272,46 @@ static int host(const struct rendezvous *r, int *fd, struct err *e)
 
 /* ---- the others --------------------------------------------------------- */
 
+static void say_early(const struct rendezvous *r, const char *why)
+{
+    char text[400];
+
+    snprintf(text, sizeof text, "rank %d waits for rank 0 at %.150s:%d (%s)",
+             r->rank, r->addr, r->port, why);
+    r->waiting(text);
+}
+
+/* Rank 0 answers when all have come. */
+static int hear_answer(const struct rendezvous *r, int fd, int64_t end,
+                       struct answer *a, struct err *e)
+{
+    int rc;
+
+    while (!wire_ready(fd, wire_now_ms() + SLICE_MS)) {
+        rc = interrupted(r, e);
+        if (rc != ERR_OK) return rc;
+        if (wire_now_ms() >= end) break;
+    }
+    if (wire_get(fd, a, sizeof *a, end) && a->magic == MAGIC) return ERR_OK;
+    return err_set(e, ERR_RUN, "rank 0 at %.200s:%d did not answer rank %d "
+                   "(see its own message; of another job it answers nobody)",
+                   r->addr, r->port, r->rank);
+}
+
 /* Rank 0 may not listen yet: again until the deadline. */
 static int reach(const struct rendezvous *r, int64_t end, struct err *e)
 {
     const char *why = "too late";
-    int fd;
+    struct patience p = patience_new();
+    int fd, rc = ERR_OK;
 
     while ((fd = wire_dial(r->addr, r->port, end, &why)) < 0 &&
-           wire_now_ms() < end) {
+           wire_now_ms() < end && (rc = interrupted(r, e)) == ERR_OK) {
         struct timespec pause = {0, RETRY_MS * 1000000};
+        if (r->waiting != NULL && is_long(&p)) say_early(r, why);
         nanosleep(&pause, NULL);
     }
-    if (fd < 0)
+    if (fd < 0 && rc == ERR_OK)
         err_set(e, ERR_RUN, "rank %d cannot reach rank 0 at %.200s:%d within "
                 "%lld ms: %s", r->rank, r->addr, r->port,
                 (long long)r->deadline_ms, why);
@@ -244,21 +323,23 @@ static int visit(const struct rendezvous *r, int *fd, struct err *e)
     int64_t end = wire_now_ms() + r->deadline_ms;
     struct hello h;
     struct answer a;
+    int rc;
 
     *fd = reach(r, end, e);
-    if (*fd < 0) return ERR_RUN;
+    if (*fd < 0) return (int)e->code;
     say_hello(r, &h);
     /* rank 0 answers when all have come: at its own deadline at the latest,
     ** and it may have begun last */
     end = wire_now_ms() + r->deadline_ms + ANSWER_MS;
-    if (!wire_put(*fd, &h, sizeof h, end) ||
-        !wire_get(*fd, &a, sizeof a, end) || a.magic != MAGIC)
-        return err_set(e, ERR_RUN, "rank 0 at %.200s:%d did not answer rank "
-                       "%d (see its own message)", r->addr, r->port, r->rank);
+    rc = wire_put(*fd, &h, sizeof h, end)
+         ? hear_answer(r, *fd, end, &a, e)
+         : err_set(e, ERR_RUN, "rank 0 at %.200s:%d left before rank %d could "
+                   "speak", r->addr, r->port, r->rank);
+    if (rc != ERR_OK) return rc;
     a.text[sizeof a.text - 1] = '\0';
     if (a.code == ERR_OK) return ERR_OK;
-    return err_set(e, a.code == ERR_DEVICE ? ERR_DEVICE : ERR_RUN, "%s",
-                   a.text);
+    return err_set(e, a.code == ERR_DEVICE || a.code == ERR_INTERRUPTED
+                   ? (enum err_code)a.code : ERR_RUN, "%s", a.text);
 }
 
 int rendezvous(const struct rendezvous *r, struct line **out, struct err *e)

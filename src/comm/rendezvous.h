@@ -11,6 +11,8 @@
 #ifndef COMM_RENDEZVOUS_H
 #define COMM_RENDEZVOUS_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,13 +29,19 @@ struct rendezvous {
     int64_t deadline_ms;        /* of this and of every later wait */
     const char *place;          /* of this rank's GPU; ranks must differ */
     const char *version;        /* of the program; ranks must agree */
+    const char *token;          /* of the job: who has another is a stranger */
+    /* May be NULL: ends the meeting with ERR_INTERRUPTED when not 0; is told
+    ** now and then for whom the meeting waits. */
+    const volatile sig_atomic_t *interrupt;
+    void (*waiting)(const char *text);
 };
 
 struct line;
 
-/* ERR_RUN names who is late, cannot be reached or differs; ERR_DEVICE names
-** two ranks that share a place, on every rank. Strangers on the port are
-** turned away. */
+/* Rank 0 listens at the address addr alone. ERR_RUN names who is late, cannot
+** be reached or differs; ERR_DEVICE names two ranks that share a place, on
+** every rank. Strangers on the port are turned away, also those that say a
+** whole hello with another token. */
 int rendezvous(const struct rendezvous *r, struct line **out, struct err *e)
     MUST_CHECK;
 
@@ -51,6 +59,8 @@ struct alarm *line_alarm(struct line *l);
 /* After a line_collect and a line_share by all ranks a failure has been told
 ** to all and is forgotten, unless a rank has ended. */
 void line_calm(struct line *l);
+/* Has a rank ended (the line does not reach all any more)? */
+bool line_lost(const struct line *l);
 /* An ended line is an alarm to the others unless they have all been through
 ** the same last line_collect. NULL is fine. */
 void line_close(struct line *l);

@@ -109,28 +109,27 @@ static int listen_at(const struct addrinfo *a, int backlog)
     return -1;
 }
 
-int wire_listen(int port, int backlog, struct err *e)
+int wire_listen(const char *addr, int port, int backlog, struct err *e)
 {
     struct addrinfo *list = NULL, *a;
-    int fd = -1, pass, why = EADDRNOTAVAIL;
-    int rc = resolve(NULL, port, AI_PASSIVE, &list);
+    int fd = -1, why = EADDRNOTAVAIL;
+    int rc = resolve(addr, port, AI_PASSIVE, &list);
 
     if (rc != 0) {
-        err_set(e, ERR_RUN, "port %d: %s", port, gai_strerror(rc));
+        err_set(e, ERR_RUN, "MASTER_ADDR %.200s: %s", addr, gai_strerror(rc));
         return -1;
     }
-    /* an IPv6 socket takes both kinds; not every host has IPv6 */
-    for (pass = 0; pass < 2 && fd < 0; pass++)
-        for (a = list; a != NULL && fd < 0; a = a->ai_next) {
-            if ((a->ai_family == AF_INET6) != (pass == 0)) continue;
-            fd = listen_at(a, backlog);
-            if (fd < 0) why = errno;
-            if (fd < 0 && why == EADDRINUSE) pass = 2;
-        }
+    for (a = list; a != NULL && fd < 0; a = a->ai_next) {
+        fd = listen_at(a, backlog);
+        if (fd < 0) why = errno;
+        if (fd < 0 && why == EADDRINUSE) break;
+    }
     freeaddrinfo(list);
     if (fd < 0)
-        err_set(e, ERR_RUN, "rank 0 cannot listen on port %d: %s "
-                "(MASTER_PORT must be free)", port, strerror(why));
+        err_set(e, ERR_RUN, "rank 0 cannot listen on port %d of %.200s: %s "
+                "(%s)", port, addr, strerror(why), why == EADDRNOTAVAIL
+                ? "MASTER_ADDR must name its own host"
+                : "MASTER_PORT must be free");
     return fd;
 }
 

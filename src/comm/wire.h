@@ -20,8 +20,8 @@ bool wire_get(int fd, void *data, size_t n, int64_t end);
 int64_t wire_peek(int fd, void *data, size_t n);
 bool wire_ready(int fd, int64_t end);       /* there is something to read */
 
-/* A socket that listens on all of this host's addresses, -1 and ERR_RUN. */
-int wire_listen(int port, int backlog, struct err *e);
+/* A socket that listens at this address of this host alone, -1 and ERR_RUN. */
+int wire_listen(const char *addr, int port, int backlog, struct err *e);
 /* One try; -1 and why (an errno's text, or the resolver's). */
 int wire_dial(const char *addr, int port, int64_t end, const char **why);
 

@@ -31,9 +31,11 @@ bool group_is_here(const struct ranks *r, int64_t rank);
 /* ---- several processes (processes.c) ------------------------------------ */
 
 /* Meets the other processes, if the environment says that there are some:
-** *line is NULL otherwise. */
+** *line is NULL otherwise. interrupt and waiting are rendezvous.h's. */
 int processes_meet(const struct launch *l, const struct cuda_module *m,
-                   struct line **line, struct err *e) MUST_CHECK;
+                   const volatile sig_atomic_t *interrupt,
+                   void (*waiting)(const char *text), struct line **line,
+                   struct err *e) MUST_CHECK;
 /* The same result on all: this process's, or else the first other that
 ** failed. Where there are no others, rc. */
 int processes_agree(const struct run_context *x, int rc, struct err *e);

@@ -26,13 +26,16 @@ struct kept {
 };
 
 int processes_meet(const struct launch *l, const struct cuda_module *m,
-                   struct line **line, struct err *e)
+                   const volatile sig_atomic_t *interrupt,
+                   void (*waiting)(const char *text), struct line **line,
+                   struct err *e)
 {
     char host[64] = "", place[RENDEZVOUS_PLACE];
     struct rendezvous r = {
         .rank = l->rank, .size = l->size, .addr = l->master_addr,
         .port = l->master_port, .deadline_ms = RANKS_DEADLINE_MS,
-        .place = place, .version = peakproof_version
+        .place = place, .version = peakproof_version, .token = l->token,
+        .interrupt = interrupt, .waiting = waiting
     };
     struct cuda_info g;
     int n, rc = m->count(&n, e);

@@ -7,6 +7,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ struct seat {
     struct world *w;
     int rank;
     bool absent;
-    const char *place, *version;    /* NULL: the usual */
+    const char *place, *version, *token;    /* NULL: the usual */
     int claim;                      /* calls itself this rank; -1: its own */
     int rc;
     struct err e;
@@ -37,6 +38,8 @@ struct world {
     int size, port;
     int64_t deadline_ms;
     struct seat seat[RANKS];
+    const volatile sig_atomic_t *interrupt;
+    void (*waiting)(const char *text);
     /* what a rank does on the line; may be NULL */
     int (*act)(struct world *w, int rank, struct line *l, struct err *e);
 };
@@ -70,7 +73,9 @@ static void *sit(void *arg)
         .rank = s->claim >= 0 ? s->claim : s->rank, .size = w->size,
         .addr = "127.0.0.1", .port = w->port, .deadline_ms = w->deadline_ms,
         .place = s->place != NULL ? s->place : place,
-        .version = s->version != NULL ? s->version : "1.0"
+        .version = s->version != NULL ? s->version : "1.0",
+        .token = s->token != NULL ? s->token : "job 7",
+        .interrupt = w->interrupt, .waiting = w->waiting
     };
 
     snprintf(place, sizeof place, "host %d", s->rank);
@@ -300,6 +305,84 @@ static void strangers(void **state)
     assert_true(to.tv_sec - from.tv_sec < 3);
 }
 
+/* One that says a whole hello, as rank 1 of another job, takes no seat and
+** ends nothing. */
+static void another_job(void **state)
+{
+    struct world w, other;
+
+    (void)state;
+    world_init(&w, 2, LONG_MS);
+    world_init(&other, 2, LONG_MS);
+    other.port = w.port;
+    other.seat[1].token = "job 8";
+    pthread_t host, guest, stranger;
+    w.act = act_share;
+    pthread_create(&host, NULL, sit, &w.seat[0]);
+    close(knock(w.port));
+    pthread_create(&stranger, NULL, sit, &other.seat[1]);
+    pthread_join(stranger, NULL);
+    expect_said(&other, 1, ERR_RUN, "did not answer rank 1 (see its own "
+                                    "message; of another job");
+    pthread_create(&guest, NULL, sit, &w.seat[1]);
+    pthread_join(guest, NULL);
+    pthread_join(host, NULL);
+    expect_ok(&w);
+}
+
+/* Rank 0 is heard at the address that it was given, and at no other. */
+static void only_its_address(void **state)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET};
+    struct world w;
+    pthread_t host, guest;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    (void)state;
+    world_init(&w, 2, LONG_MS);
+    pthread_create(&host, NULL, sit, &w.seat[0]);
+    close(knock(w.port));
+    a.sin_port = htons((uint16_t)w.port);
+    assert_int_equal(inet_pton(AF_INET, "127.0.0.2", &a.sin_addr), 1);
+    assert_int_equal(connect(fd, (struct sockaddr *)&a, sizeof a), -1);
+    close(fd);
+    pthread_create(&guest, NULL, sit, &w.seat[1]);
+    pthread_join(guest, NULL);
+    pthread_join(host, NULL);
+    expect_ok(&w);
+}
+
+static char told[400];
+
+static void hear(const char *text)
+{
+    snprintf(told, sizeof told, "%s", text);
+}
+
+/* Whoever waits for long says for whom, and an interrupt ends it. */
+static void waiting_is_told(void **state)
+{
+    static volatile sig_atomic_t interrupt;
+    struct timespec while_waiting = {5, 600000000};
+    struct world w;
+    pthread_t host, guest;
+
+    (void)state;
+    world_init(&w, 3, 6 * LONG_MS);
+    w.interrupt = &interrupt;
+    w.waiting = hear;
+    interrupt = 0;
+    pthread_create(&host, NULL, sit, &w.seat[0]);
+    pthread_create(&guest, NULL, sit, &w.seat[1]);
+    nanosleep(&while_waiting, NULL);
+    interrupt = 1;
+    pthread_join(guest, NULL);
+    pthread_join(host, NULL);
+    expect_said(&w, 0, ERR_INTERRUPTED, "interrupted while the ranks met");
+    expect_said(&w, 1, ERR_INTERRUPTED, "interrupted while the ranks met");
+    assert_non_null(strstr(told, "rank 0 waits for rank 2 at 127.0.0.1:"));
+}
+
 /* ---- failures on the line ----------------------------------------------- */
 
 /* Polls as a rank does that waits for its GPU. */
@@ -408,6 +491,9 @@ int main(void)
         cmocka_unit_test(one_rank_twice),
         cmocka_unit_test(port_in_use),
         cmocka_unit_test(strangers),
+        cmocka_unit_test(another_job),
+        cmocka_unit_test(only_its_address),
+        cmocka_unit_test(waiting_is_told),
         cmocka_unit_test(failure_reaches_all),
         cmocka_unit_test(death_reaches_all),
         cmocka_unit_test(silence_ends),

@@ -194,9 +194,9 @@ static void test_types(void **state)
         "\"b\":{\"dtype\":\"BF16\",\"shape\":[2],\"data_offsets\":[32,36]}}";
     const double d[2] = {0.1, -1e300}, f[2] = {0.5, (double)-3e38f};
     const float f32[2] = {0.5f, -3e38f};
-    /* 1.5, -2, the smallest subnormal, infinity */
-    const uint16_t h[4] = {0x3E00, 0xC000, 0x0001, 0x7C00};
-    const double h_want[4] = {1.5, -2, 0x1p-24, (double)INFINITY};
+    /* 1.5, -2, the smallest subnormal, the largest */
+    const uint16_t h[4] = {0x3E00, 0xC000, 0x0001, 0x7BFF};
+    const double h_want[4] = {1.5, -2, 0x1p-24, 65504};
     const uint16_t b[2] = {0x3F80, 0xC049};     /* 1, -3.140625 */
     const double b_want[2] = {1, -3.140625};
     char data[36], *dir = st_folder();
