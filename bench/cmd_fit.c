@@ -2,11 +2,15 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/num.h"
+#include "bench/fit_plot.h"
 #include "bench/plan_args.h"
 #include "fit/fit.h"
 #include "price/price_json.h"
 #include "run/data_dir.h"
+#include "run/scenarios.h"
 
 /* ---- text --------------------------------------------------------------- */
 
@@ -46,16 +50,108 @@ static void put_answer(struct buf *b, const struct fit *f, int i)
     put_cell(b, a->needed, 15);
     put_cell(b, f->available - a->needed, 15);
     buf_printf(b, " %-5s", fit_fits(f, i) ? "fits" : "NO");
-    put_cell(b, a->budget, 13);
+    if (a->budget >= 0) put_cell(b, a->budget, 13);
     buf_putc(b, '\n');
     if (!a->estimate.supported)
         buf_printf(b, "%-12s (as busiest-rank: %s)\n", "",
                    a->estimate.reason);
 }
 
+/* The step itself, above the estimators. */
+static void put_simulated(struct buf *b, const struct fit *f)
+{
+    const struct simulated *x = &f->simulated;
+
+    buf_printf(b, "%-12s", "simulated");
+    if (!f->simulates) {
+        buf_printf(b, " not run: %s\n", f->reason);
+        return;
+    }
+    buf_printf(b, " %-5d %15s %15s", (int)x->wave, "", "");
+    put_cell(b, x->needed, 15);
+    put_cell(b, f->available - x->needed, 15);
+    buf_printf(b, " %-5s", x->fits ? "fits" : "NO");
+    if (f->grant.tokens >= 0) put_cell(b, f->grant.tokens, 13);
+    buf_putc(b, '\n');
+}
+
+/* What the simulated row is made of, in words. */
+static void put_why(struct buf *b, const struct fit *f)
+{
+    const struct simulated *x = &f->simulated;
+
+    if (!f->simulates) return;
+    buf_printf(b, "simulated: three waves on the dry device, allocator and "
+               "all; rank %d takes most, of it ", (int)x->rank);
+    buf_put_grouped(b, x->dispatch);
+    buf_printf(b, " for dispatch buffers%s%s\n", x->fits
+               ? "; its peak is in " : "; without a limit its peak is in ",
+               x->place);
+    if (x->fits && x->needed > f->available)
+        buf_puts(b, "  (it fits when the allocator gives back what it "
+                    "caches)\n");
+    if (f->grant.tokens > 0) {
+        buf_puts(b, "budget: every segment scaled alike and planned anew; "
+                    "the hundredth below it fits too; ");
+        if (f->grant.failure < 0) {
+            buf_puts(b, "nothing above was found not to\n");
+        } else {
+            buf_put_grouped(b, f->grant.failure);
+            buf_puts(b, " tokens do not fit\n");
+        }
+    }
+}
+
 static int64_t held_between(const struct fit_base *b)
 {
     return b->weights + b->adapters + b->moments;
+}
+
+/* One change of the shape, run: says it where it makes the wave fit. */
+static int try_change(const struct shape *s, const struct fit *f,
+                      int64_t cp, int64_t ep, const char *what,
+                      struct buf *b, struct err *e)
+{
+    struct shape x = *s;
+    bool fits = false;
+    int rc;
+
+    x.options.cp = cp;
+    x.options.ep = ep;
+    if (cp > PLAN_MAX_RANKS || s->model.experts % ep != 0 || cp % ep != 0)
+        return ERR_OK;
+    rc = simulate_fits(&x, &x.batch, f->available, &fits, e);
+    if (rc == ERR_INPUT) return ERR_OK;
+    if (fits) buf_printf(b, "fits with %s\n", what);
+    return rc;
+}
+
+/* More ranks, more of them for experts: what would make it fit. */
+static int put_changes(const struct shape *s, const struct fit *f,
+                       struct buf *b, struct err *e)
+{
+    int64_t cp, ep;
+    char what[64];
+    size_t before = b->len;
+    int rc = ERR_OK;
+
+    if (s == NULL || s->layout != NULL || !f->simulates || f->simulated.fits)
+        return ERR_OK;
+    for (ep = s->options.ep * 2; rc == ERR_OK && s->model.experts > 0 &&
+         ep <= s->options.cp; ep *= 2) {
+        snprintf(what, sizeof what, "--ep %" PRId64, ep);
+        rc = try_change(s, f, s->options.cp, ep, what, b, e);
+    }
+    for (cp = s->options.cp * 2; rc == ERR_OK && cp <= 16 &&
+         b->len == before; cp *= 2) {
+        snprintf(what, sizeof what, "--cp %" PRId64, cp);
+        rc = try_change(s, f, cp, s->options.ep, what, b, e);
+        if (rc != ERR_OK || s->model.experts == 0 || s->options.ep == cp)
+            continue;
+        snprintf(what, sizeof what, "--cp %" PRId64 " --ep %" PRId64, cp, cp);
+        rc = try_change(s, f, cp, cp, what, b, e);
+    }
+    return rc;
 }
 
 /* What to change so that it fits; nothing when all answers say it does. */
@@ -66,15 +162,19 @@ static void put_advice(struct buf *b, const struct fit *f)
     int i;
 
     if (!f->known) return;
+    if (f->simulates && f->simulated.fits) return;
     if (short_of >= 0) {
         buf_puts(b, "cut: what a rank holds between waves does not fit (more "
                     "--ep, fewer --layers, a smaller --lora-rank)\n");
         return;
     }
-    for (i = 0; i < PRICE_RECOMPUTING; i++) {
+    if (f->grant.tokens > 0) {
+        budget = f->grant.tokens;
+        asked = true;
+    }
+    for (i = 0; i < PRICE_RECOMPUTING && !asked; i++) {
         if (!fit_is_priced(f, i) || fit_fits(f, i)) continue;
-        if (!asked || f->answer[i].budget < budget)
-            budget = f->answer[i].budget;
+        budget = f->answer[i].budget;
         asked = true;
     }
     if (!asked) return;
@@ -88,7 +188,7 @@ static void put_text(struct buf *b, const struct fit *f)
     int i;
 
     put_bytes(b, "device memory, bytes", f->memory);
-    put_bytes(b, "kept free (3 percent)", f->reserve);
+    put_bytes(b, "kept free (context, NCCL)", f->reserve);
     if (f->known) {
         put_bytes(b, "weights", f->base.weights);
         put_bytes(b, "adapters", f->base.adapters);
@@ -100,7 +200,9 @@ static void put_text(struct buf *b, const struct fit *f)
     buf_printf(b, "\n%-12s %-5s %15s %15s %15s %15s %-5s %13s\n", "estimator",
                "wave", "held gradients", "admitted", "needed in all", "margin",
                "", "token budget");
+    put_simulated(b, f);
     for (i = 0; i < PRICE_RECOMPUTING; i++) put_answer(b, f, i);
+    put_why(b, f);
     if (f->known)
         buf_puts(b, "needed: weights, adapters, moments, held gradients, "
                     "admitted\n");
@@ -130,7 +232,29 @@ static json_t *answer_json(const struct fit *f, int i)
         "needed_bytes", number(priced, a->needed),
         "margin_bytes", number(priced, f->available - a->needed),
         "fits", priced ? json_boolean(fit_fits(f, i)) : json_null(),
-        "token_budget", number(priced, a->budget));
+        "budget_tokens", number(priced && a->budget >= 0, a->budget));
+}
+
+static json_t *simulated_json(const struct fit *f)
+{
+    const struct simulated *x = &f->simulated;
+    bool known = f->simulates;
+
+    return json_pack(
+        "{s:s, s:b, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o}",
+        "name", "simulated", "supported", known,
+        "reason", known ? NULL : f->reason,
+        "wave", number(known, x->wave),
+        "needed_bytes", number(known, x->needed),
+        "margin_bytes", number(known, f->available - x->needed),
+        "fits", known ? json_boolean(x->fits) : json_null(),
+        "budget_tokens", number(known && f->grant.tokens >= 0,
+                                f->grant.tokens),
+        "first_failure_tokens", number(known && f->grant.failure >= 0,
+                                       f->grant.failure),
+        "rank", number(known, x->rank),
+        "place", known ? x->place : NULL,
+        "dispatch_bytes", number(known, x->dispatch));
 }
 
 static json_t *fit_json(const struct fit *f)
@@ -138,18 +262,19 @@ static json_t *fit_json(const struct fit *f)
     json_t *answers = json_array();
     int i;
 
+    json_array_append_new(answers, simulated_json(f));
     for (i = 0; i < PRICE_RECOMPUTING; i++)
         json_array_append_new(answers, answer_json(f, i));
     return json_pack(
         "{s:i, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o}",
         "format", 1, "memory_bytes", (json_int_t)f->memory,
         "reserve_bytes", (json_int_t)f->reserve,
-        "available_bytes", (json_int_t)f->available,
+        "device_bytes", (json_int_t)f->available,
         "tokens", (json_int_t)f->tokens,
         "weight_bytes", number(f->known, f->base.weights),
         "adapter_bytes", number(f->known, f->base.adapters),
         "optimizer_bytes", number(f->known, f->base.moments),
-        "estimators", answers);
+        "estimates", answers);
 }
 
 /* ---- command ------------------------------------------------------------ */
@@ -159,16 +284,26 @@ static int answer(const struct args *a, const struct fit_source *s,
 {
     struct buf text = BUF_INIT;
     struct fit *f = malloc(sizeof *f);
-    int64_t memory = 0;
+    int64_t memory = 0, reserve = -1;
     int rc = f == NULL ? err_nomem(e) : args_bytes(a, "memory", &memory, e);
 
-    if (rc == ERR_OK) rc = fit_price(s, memory, f, e);
+    if (rc == ERR_OK) rc = args_bytes(a, "reserve", &reserve, e);
+    if (rc == ERR_OK && reserve >= memory)
+        rc = err_set(e, ERR_USAGE, "--reserve leaves nothing of --memory");
+    if (rc == ERR_OK) rc = fit_price(s, memory, reserve, f, e);
     if (rc == ERR_OK) rc = fit_budgets(s, f, e);
+    if (rc == ERR_OK && args_has(a, "plot"))
+        rc = s->plan == NULL || s->plan->layout != NULL
+             ? err_set(e, ERR_USAGE, "--plot: only a batch of tokens can be "
+                       "scaled")
+             : fit_plot(args_text(a, "plot"), s->plan, f, e);
     if (rc == ERR_OK && a->json) {
         rc = out_json(fit_json(f), e);
     } else if (rc == ERR_OK) {
         put_text(&text, f);
-        rc = out_put(&text, e);
+        rc = put_changes(s->plan, f, &text, e);
+        if (rc == ERR_OK) rc = out_put(&text, e);
+        else buf_free(&text);
     }
     free(f);
     return rc;
@@ -195,6 +330,97 @@ static int answer_facts(const struct args *a, struct err *e)
     return rc;
 }
 
+/* "balanced", "cv=1.0", "cv=1.0,seed=3", "share=1.3". */
+static int read_routing(const struct args *a, struct routing *out,
+                        struct err *e)
+{
+    const char *text = args_text(a, "routing");
+    char number[32], *comma;
+    double x = 0;
+    int64_t seed = 1;
+    bool ok;
+
+    *out = (struct routing){.kind = ROUTING_BALANCED, .seed = 1};
+    if (text == NULL || strcmp(text, "balanced") == 0) return ERR_OK;
+    snprintf(number, sizeof number, "%s", text + strcspn(text, "="));
+    comma = strchr(number, ',');
+    if (comma != NULL) *comma = '\0';
+    ok = number[0] == '=' && num_parse_double(number + 1, &x);
+    if (ok && strncmp(text, "cv=", 3) == 0) {
+        out->kind = ROUTING_CV;
+        out->cv = x;
+        ok = routing_cv_fits(x) &&
+             (comma == NULL || (strncmp(comma + 1, "seed=", 5) == 0 &&
+                                num_parse(comma + 6, 0, INT64_MAX, &seed)));
+        out->seed = (uint64_t)seed;
+    } else {
+        ok = ok && comma == NULL && strncmp(text, "share=", 6) == 0 && x >= 1;
+        out->kind = ROUTING_SHARE;
+        out->share = x;
+    }
+    return ok ? ERR_OK
+              : err_set(e, ERR_USAGE, "--routing: '%.40s' is not balanced, "
+                        "cv=1.0, cv=1.0,seed=3 or share=1.3", text);
+}
+
+/* One case of a scenario, as --only names it. */
+static int answer_case(const struct args *a, const struct scenario_set *set,
+                       struct err *e)
+{
+    const struct scenario_case *c = NULL;
+    const char *only = args_text(a, "only");
+    struct scenario *s = set->s[0];
+    struct shape p = {.model_ref = NULL};
+    int64_t i;
+    int rc;
+
+    for (i = 0; i < s->n_case; i++)
+        if (only == NULL ? s->n_case == 1
+                         : strcmp(s->kase[i].name, only) == 0)
+            c = &s->kase[i];
+    if (c == NULL)
+        return err_set(e, ERR_USAGE, "%s: %s%s (peakproof list %s names its "
+                       "cases)", s->path, only != NULL ? "no case "
+                       : "which case? say --only CASE", only ? only : "",
+                       s->path);
+    rc = model_load(c->model_path, c->layers, &p.model, e);
+    if (rc != ERR_OK) return rc;
+    p.options = (struct plan_options){
+        .cp = c->cp, .ep = c->ep, .tp = c->tp, .profile = c->profile,
+        .owned_ms = -1, .cut_rows = c->cut
+    };
+    p.lora_rank = c->lora_rank;
+    p.head_rows = c->head_rows;
+    p.mode = c->mode;
+    p.routing = c->routing;
+    if (c->batch_kind == BATCH_LAYOUT) p.layout = c->layout;
+    else p.batch = c->batch;        /* the scenario's */
+    if (args_has(a, "routing")) rc = read_routing(a, &p.routing, e);
+    if (rc == ERR_OK) rc = answer(a, &(struct fit_source){&p, NULL}, e);
+    model_free(&p.model);
+    return rc;
+}
+
+static int answer_scenario(const struct args *a, struct err *e)
+{
+    struct scenario_limits limits = {0};
+    struct scenario_set set;
+    int rc = scenarios_load(a->operand, 1, a->setting, a->n_setting, &limits,
+                            &set, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = answer_case(a, &set, e);
+    scenarios_free(&set);
+    return rc;
+}
+
+static bool is_scenario(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n > 4 && strcmp(name + n - 4, ".lua") == 0;
+}
+
 static int run(const struct args *a, struct err *e)
 {
     struct shape p;
@@ -208,10 +434,13 @@ static int run(const struct args *a, struct err *e)
     if (a->n_operand > 0 && plan_args_given(a))
         return err_set(e, ERR_USAGE, "facts and the options of a plan exclude "
                        "each other");
+    if (a->n_operand > 0 && is_scenario(a->operand[0]))
+        return answer_scenario(a, e);
     if (a->n_operand > 0) return answer_facts(a, e);
     rc = plan_args_read(a, &p, e);
     if (rc != ERR_OK) return rc;
-    rc = answer(a, &(struct fit_source){&p, NULL}, e);
+    rc = read_routing(a, &p.routing, e);
+    if (rc == ERR_OK) rc = answer(a, &(struct fit_source){&p, NULL}, e);
     shape_free(&p);
     return rc;
 }
@@ -219,6 +448,18 @@ static int run(const struct args *a, struct err *e)
 static const struct command_option options[] = {
     {.name = "memory", .arg = "BYTES",
      .help = "the device's memory: 80G is 80e9 bytes, 80Gi is 80 * 2^30"},
+    {.name = "reserve", .arg = "BYTES",
+     .help = "kept free of it for the CUDA context, NCCL and kernels "
+             "(default: 3 percent)"},
+    {.name = "routing", .arg = "HOW",
+     .help = "of what is simulated: balanced (default), cv=X or "
+             "cv=X,seed=N (loads drawn by layer), share=X (rank 0 gets X "
+             "times its even share)"},
+    {.name = "plot", .arg = "DIR",
+     .help = "draw what a rank takes against tokens, with the device's limit, "
+             "as DIR/fit.svg"},
+    {.name = "only", .arg = "CASE",
+     .help = "the case of SCENARIO.lua that is meant"},
     PLAN_ARGS_OPTIONS,
     {.name = NULL}
 };
@@ -227,27 +468,34 @@ static const char *const examples[] = {
     "peakproof fit --memory 80G --lengths 20000,9000 --ep 2",
     "peakproof fit --memory 141G --sequences tau-airline-sequences.csv",
     "peakproof plan --lengths 2047 --facts | peakproof fit --memory 80G -",
+    "peakproof fit --memory 141G pr-accuracy.lua --only real-40",
     NULL
 };
 
 const struct command cmd_fit = {
     .name = "fit",
-    .synopsis = "--memory BYTES (FACTS.json|- | options of plan)",
+    .synopsis = "--memory BYTES (FACTS.json|- | SCENARIO.lua --only CASE | "
+                "options of plan)",
     .about = "whether a wave fits a device, or what to cut",
     .text =
-        "Adds up what a rank holds between waves (weights, adapters, Adam's "
-        "two moments in f32 for each adapter element, adapter gradients that "
-        "were allocated earlier) and each estimator's admitted bytes of the "
-        "wave, and compares them with the device's memory less the 3 percent "
-        "that are kept free. Of a plan both a first wave and a later one "
-        "must fit, and a row is the dearer of the two; facts are taken as "
-        "they stand.\n\n"
-        "The token budget is the number of tokens to which the wave can be "
-        "scaled, every segment in proportion, so that it fits and one token "
-        "more does not. The exit code is 0 whatever the answer.",
+        "Runs three waves on the dry device (weights, adapters, Adam's "
+        "moments, gradients, the caching allocator with its fragmentation, "
+        "dispatch buffers) on a device of --memory less what is kept free, "
+        "and says in the row simulated whether they fit. Beside it, what each "
+        "estimator says: what a rank holds between waves and its admitted "
+        "bytes of the wave; of a plan the dearer of a first wave and a later "
+        "one. Facts are taken as they stand and cannot be run.\n\n"
+        "The budget is the number of tokens to which the batch can be scaled, "
+        "every segment alike, planned anew. A larger batch may fit where a "
+        "smaller one does not, because the allocator breaks its segments "
+        "otherwise: of the simulation a number is granted only if 32 numbers "
+        "spread over the hundredth below it fit as well, and the first that "
+        "was found not to is printed. An estimator's budget is where it "
+        "stops to fit. The exit code is 0 whatever the answer.",
     .option = options,
-    .operand = "FACTS.json",
+    .operand = "FACTS.json or SCENARIO.lua",
     .max_operands = 1,
+    .settings = true,
     .exits = {ERR_RUN, ERR_INPUT},
     .examples = examples,
     .run = run,

@@ -1,6 +1,7 @@
 /* fit.c - see fit.h */
 #include "fit/fit.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +117,9 @@ static int add_plan(const struct shape *p, const struct batch *b,
 {
     struct price_facts f;
     struct plan plan;
-    int cold, rc = plan_make(&p->model, b, &p->options, &plan, e);
+    int cold, rc = p->layout == NULL
+                 ? plan_make(&p->model, b, &p->options, &plan, e)
+                 : plan_from_layout(p->options.cp, p->layout, &plan, e);
 
     if (rc != ERR_OK) return rc;
     for (cold = 1; cold >= 0 && rc == ERR_OK; cold--) {
@@ -129,19 +132,36 @@ static int add_plan(const struct shape *p, const struct batch *b,
     return rc;
 }
 
-int fit_price(const struct fit_source *s, int64_t memory, struct fit *out,
-              struct err *e)
+/* A step that cannot be is said, and the estimators still answer. */
+static int add_simulation(const struct shape *p, struct fit *out,
+                          struct err *e)
 {
-    int i;
+    int rc = simulate(p, p->layout != NULL ? NULL : &p->batch, out->available,
+                      &out->simulated, e);
+
+    out->simulates = rc == ERR_OK;
+    if (rc != ERR_INPUT) return rc;
+    snprintf(out->reason, sizeof out->reason, "%.200s", e->text);
+    return ERR_OK;
+}
+
+int fit_price(const struct fit_source *s, int64_t memory, int64_t reserve,
+              struct fit *out, struct err *e)
+{
+    int i, rc;
 
     memset(out, 0, sizeof *out);
     out->memory = memory;
-    out->reserve = memory / 100 * RESERVE_PERCENT
-                 + memory % 100 * RESERVE_PERCENT / 100;
+    out->reserve = reserve >= 0 ? reserve : memory / 100 * RESERVE_PERCENT
+                                          + memory % 100 * RESERVE_PERCENT
+                                            / 100;
     out->available = memory - out->reserve;
+    out->grant = (struct grant){-1, -1};
+    snprintf(out->reason, sizeof out->reason, "facts have no batch to run");
     for (i = 0; i < PRICE_RECOMPUTING; i++) out->answer[i].budget = -1;
-    return s->plan != NULL ? add_plan(s->plan, &s->plan->batch, out, e)
-                           : add_facts(s->facts, out, e);
+    if (s->plan == NULL) return add_facts(s->facts, out, e);
+    rc = add_plan(s->plan, &s->plan->batch, out, e);
+    return rc == ERR_OK ? add_simulation(s->plan, out, e) : rc;
 }
 
 /* ---- budgets ------------------------------------------------------------- */
@@ -226,12 +246,28 @@ static int find_budget(struct probe *p, const struct fit *f, int i,
     return rc;
 }
 
+/* Where to begin to look for what fits: at the lowest of the estimators'
+** budgets, so that the same shape at another scale is searched alike. */
+static int64_t start_of(const struct fit *f)
+{
+    int64_t least = BATCH_MAX_TOKENS;
+    int i;
+
+    for (i = 0; i < PRICE_RECOMPUTING; i++)
+        if (fit_is_priced(f, i) && f->answer[i].budget > 0)
+            least = num_min(least, f->answer[i].budget);
+    return least < BATCH_MAX_TOKENS ? least : f->tokens;
+}
+
 int fit_budgets(const struct fit_source *s, struct fit *f, struct err *e)
 {
     struct probe *p = malloc(sizeof *p);
     int i, rc = p == NULL ? err_nomem(e) : ERR_OK;
 
-    if (rc != ERR_OK) return rc;
+    if (rc != ERR_OK || (s->plan != NULL && s->plan->layout != NULL)) {
+        free(p);
+        return rc;
+    }
     p->source = s;
     p->least = s->plan != NULL ? s->plan->batch.n_seg : 1;
     p->most = BATCH_MAX_TOKENS;
@@ -241,5 +277,7 @@ int fit_budgets(const struct fit_source *s, struct fit *f, struct err *e)
             rc = find_budget(p, f, i, &f->answer[i].budget, e);
     }
     free(p);
+    if (rc == ERR_OK && f->simulates)
+        rc = grant_tokens(s->plan, f->available, start_of(f), &f->grant, e);
     return rc;
 }

@@ -9,8 +9,7 @@
 #ifndef FIT_FIT_H
 #define FIT_FIT_H
 
-#include "fit/shape.h"
-
+#include "fit/grant.h"
 
 /* Bytes one rank holds between waves. */
 struct fit_base {
@@ -30,6 +29,11 @@ struct fit_answer {
 struct fit {
     int64_t memory, reserve, available;
     int64_t tokens;
+    bool simulates;             /* below is known; not of facts, nor where no
+                                   step can run */
+    char reason[256];           /* why it is not */
+    struct simulated simulated;
+    struct grant grant;         /* tokens -1: not asked, or a fixed layout */
     bool known;                 /* base is; not under TP or PP */
     struct fit_base base;
     struct fit_answer answer[PRICE_RECOMPUTING];
@@ -41,9 +45,10 @@ struct fit_source {
     const struct price_facts *facts;
 };
 
-/* Reserve, base and answers without budgets. memory > 0. */
-int fit_price(const struct fit_source *s, int64_t memory, struct fit *out,
-              struct err *e) MUST_CHECK;
+/* Base and answers, the simulation's too, without budgets. memory > 0; reserve
+** -1: 3 percent of it. */
+int fit_price(const struct fit_source *s, int64_t memory, int64_t reserve,
+              struct fit *out, struct err *e) MUST_CHECK;
 /* Each answer's budget: a number of tokens to which the wave can be scaled,
 ** every segment (or row count) in proportion, so that it fits and one token
 ** more does not; 0 when none fits. */
@@ -64,7 +69,8 @@ static inline bool fit_fits(const struct fit *f, int i)
 ** rounded up to the planner's 128. Free with price_facts_free. */
 int fit_scale_facts(const struct price_facts *f, int64_t tokens,
                     struct price_facts *out, struct err *e) MUST_CHECK;
-/* The batch with its segments scaled to tokens, none below one token. */
+/* The batch with every segment's length scaled alike, rounded down, none below
+** one token. */
 int fit_scale_batch(const struct batch *b, int64_t tokens, struct batch *out,
                     struct err *e) MUST_CHECK;
 /* Tokens of all groups. */

@@ -26,10 +26,8 @@ int fit_scale_batch(const struct batch *b, int64_t tokens, struct batch *out,
 
     for (i = 0; i < b->n_seg && rc == ERR_OK; i++) {
         const struct segment *s = &b->seg[i];
-        int64_t start = scale(s->start, tokens, b->tokens);
-        int64_t end = scale(s->start + s->tokens, tokens, b->tokens);
         parent[i] = s->parent;
-        length[i] = num_max(1, end - start);
+        length[i] = num_max(1, scale(s->tokens, tokens, b->tokens));
     }
     if (rc == ERR_OK)
         rc = batch_from_tree(parent, length, b->n_seg, out, e);

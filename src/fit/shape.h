@@ -5,6 +5,8 @@
 #ifndef FIT_SHAPE_H
 #define FIT_SHAPE_H
 
+#include "batch/routing.h"
+#include "model/mode.h"
 #include "plan/plan.h"
 #include "price/price.h"
 
@@ -15,6 +17,10 @@ struct shape {
     struct plan_options options;
     int64_t lora_rank;
     int64_t head_rows;          /* -1: all */
+    struct mode mode;
+    struct routing routing;     /* of what is simulated; borrowed rows */
+    const struct rank_plan *layout;     /* [cp] instead of a batch; borrowed;
+                                           NULL: the batch */
 };
 void shape_free(struct shape *s);
 

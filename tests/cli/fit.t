@@ -1,20 +1,68 @@
 # A wave against a device. Weights of the 35B in bf16: 69,321,221,376 bytes at
 # EP1, 37,108,966,656 at EP2.
 
-$ peakproof fit --memory 80G --lengths 20000,9000 --ep 2
+$ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 >a; sed -n 1,7p a
 > device memory, bytes            80,000,000,000
-> kept free (3 percent)            2,400,000,000
+> kept free (context, NCCL)        2,400,000,000
 > weights                         37,108,966,656
 > adapters                           480,542,720
 > optimizer moments                1,922,170,880
 > left for a wave                 38,088,319,744
 > tokens of the wave                      29,000
->
-> estimator    wave   held gradients        admitted   needed in all          margin        token budget
+$ sed -n '/^busiest/,/^per-rank-any/p' a
 > busiest-rank later     480,542,720   8,639,802,067  48,632,025,043  28,967,974,957 fits        129,921
-> per-rank     later     480,542,720   8,321,454,394  48,313,677,370  29,286,322,630 fits        133,239
-> per-rank-any later     480,542,720   7,328,825,996  47,321,048,972  30,278,951,028 fits        152,323
-> needed: weights, adapters, moments, held gradients, admitted
+> per-rank     later     480,542,720   8,321,454,394  48,313,677,370  29,286,322,630 fits        133,240
+> per-rank-any later     480,542,720   7,328,825,996  47,321,048,972  30,278,951,028 fits        152,324
+$ grep ^simulated a
+>* simulated    1 * fits *
+>* simulated: three waves on the dry device, * rank * dispatch buffers; its peak is in *
+
+# What it grants runs on a device of that size, in one or more waves; the first
+# failure it names does not. The same shape at another scale has the same
+# budget.
+
++ granted.sh
+| set -e
+| json() { sed -n "/\"simulated\"/,/}/s/.*\"$1\": \([0-9]*\).*/\1/p"; }
+| peakproof fit --json --memory 80G --lengths 20000 --ep 2 >fit.json
+| peakproof fit --json --memory 80G --lengths 90000 --ep 2 | json budget_tokens >b
+| json budget_tokens <fit.json | cmp - b
+| device=$(sed -n 's/.*"device_bytes": \([0-9]*\).*/\1/p' fit.json)
+| for n in $(cat b) $(json first_failure_tokens <fit.json); do
+|     cat >case.lua <<END
+| return {cases = {{name = "a", model = "Qwen3.6-35B-A3B", cp = 2, ep = 2,
+|   waves = 3, learning_rate = 1e-3, device_bytes = "$device",
+|   batch = batch.lengths{$n}}}}
+| END
+|     peakproof run --out o case.lua >table 2>said && echo runs || echo $?
+| done
+$ sh granted.sh
+> runs
+> 6
+
+# A case of a scenario; a recorded layout has no budget.
+
+$ peakproof fit --memory 141G pr-accuracy.lua --only real-40 | grep -E '^simulated +[0-9].* fits $' | grep -c .
+> 1
+$ peakproof fit --memory 141G pr-accuracy.lua
+!* peakproof: */scenarios/pr-accuracy.lua: which case? say --only CASE (peakproof list */pr-accuracy.lua names its cases)
+= 2
+$ peakproof fit --memory 80G --lengths 90000 --ep 2 --routing cv=1,seed=3 --json | grep -c '"fits": true'
+> 4
+$ peakproof fit --memory 80G --lengths 9000 --ep 2 --routing often
+! peakproof: --routing: 'often' is not balanced, cv=1.0, cv=1.0,seed=3 or share=1.3
+= 2
+$ peakproof fit --memory 80G --reserve 90G --lengths 9000
+! peakproof: --reserve leaves nothing of --memory
+= 2
+
+# The picture.
+
+$ peakproof fit --memory 80G --lengths 2000 --layers 4 --plot p >a; ls p
+> fit.dat
+> fit.gp
+> fit.png
+> fit.svg
 
 # A row adds up, and tells which of the two waves it is.
 
@@ -30,9 +78,9 @@ $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 --json | grep -c '"wave
 # The budget is where it stops to fit: of one sequence, to the token.
 
 + budget.sh
-| b=$(peakproof fit --json --memory $1 --lengths 8000 | sed -n 's/.*token_budget": \([0-9]*\).*/\1/p' | sed -n ${2}p)
+| b=$(peakproof fit --json --memory $1 --lengths 8000 | sed -n 's/.*budget_tokens": \([0-9]*\).*/\1/p' | sed -n $(($2 + 1))p)
 | for n in $b $((b + 1)); do
-|     peakproof fit --json --memory $1 --lengths $n | sed -n 's/.*"fits": \([a-z]*\).*/\1/p' | sed -n ${2}p
+|     peakproof fit --json --memory $1 --lengths $n | sed -n 's/.*"fits": \([a-z]*\).*/\1/p' | sed -n $(($2 + 1))p
 | done
 $ sh budget.sh 90G 1; sh budget.sh 90G 2; sh budget.sh 79G 2
 > true
@@ -45,6 +93,7 @@ $ sh budget.sh 90G 1; sh budget.sh 90G 2; sh budget.sh 79G 2
 # What to cut: tokens, or what stays between waves.
 
 $ peakproof fit --memory 80G --lengths 40000 >a; grep -E 'cut|NO' a
+>* simulated * -*,???,???,??? NO *
 >* busiest-rank * -*,???,???,??? NO *
 >* per-rank * -*,???,???,??? NO *
 >* per-rank-any * -*,???,???,??? NO *
@@ -52,8 +101,8 @@ $ peakproof fit --memory 80G --lengths 40000 >a; grep -E 'cut|NO' a
 $ peakproof fit --memory 60G --lengths 100 | grep -E 'cut|left'
 > left for a wave                -15,830,802,176
 > cut: what a rank holds between waves does not fit (more --ep, fewer --layers, a smaller --lora-rank)
-$ peakproof fit --memory 60G --lengths 100 --json | grep -c '"token_budget": 0'
-> 3
+$ peakproof fit --memory 60G --lengths 100 --json | grep -c '"budget_tokens": 0'
+> 4
 
 # Facts as they stand; a later wave has its gradients allocated.
 
@@ -70,7 +119,7 @@ $ peakproof plan --lengths 2047 --facts --warm >f; peakproof fit --memory 80G --
 # Where per-rank does not apply the bytes are busiest-rank's; under TP nothing
 # is known.
 
-$ peakproof fit --memory 141G --lengths 9000,9000 --cp 4 | tail -n 3 | head -n 2
+$ peakproof fit --memory 141G --lengths 9000,9000 --cp 4 | grep -A2 '^per-rank ' | tail -n 2
 >*              (as busiest-rank: *
 >* per-rank-any *fits*
 $ sed 's/"tp": 1/"tp": 2/' f >t; peakproof fit --memory 80G t | tail -n 3
@@ -78,7 +127,7 @@ $ sed 's/"tp": 1/"tp": 2/' f >t; peakproof fit --memory 80G t | tail -n 3
 >* per-rank     not priced: *
 >* per-rank-any not priced: *
 $ peakproof fit --memory 80G --json t | grep -c '"fits": null'
-> 3
+> 4
 
 # Mistakes.
 
@@ -98,4 +147,4 @@ $ peakproof fit --memory 80G none.json
 ! peakproof: none.json: No such file or directory
 = 3
 $ peakproof fit --memory 9000000T --lengths 5 --layers 4 | grep -c 2,147,483,647
-> 3
+> 4

@@ -1,0 +1,33 @@
+/*
+** grant.h - how many tokens a shape's batch may have, every segment scaled
+** alike, planned anew and simulated.
+**
+** Whether a batch fits is not monotone in its tokens: segments of the caching
+** allocator break differently, so a larger batch may fit where a smaller one
+** does not. What is granted is therefore a number of tokens that fits
+** together with GRANT_TRIALS numbers spread over the hundredth below it. A
+** narrow hole between them may be missed.
+*/
+#ifndef FIT_GRANT_H
+#define FIT_GRANT_H
+
+#include "fit/simulate.h"
+
+enum { GRANT_TRIALS = 32 };
+
+struct grant {
+    int64_t tokens;         /* granted; 0: not even one token a segment */
+    int64_t failure;        /* the first number of tokens above that was tried
+                               and does not fit; -1: none, all there can be
+                               fit */
+};
+
+/* limit: bytes of a device. start: tokens to begin the search with, a guess.
+** The shape must have a batch. */
+int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
+                 struct grant *out, struct err *e) MUST_CHECK;
+/* Does the batch fit, scaled to tokens? Sizes that no plan can have do not. */
+int grant_fits(const struct shape *s, int64_t limit, int64_t tokens,
+               bool *fits, struct err *e) MUST_CHECK;
+
+#endif

@@ -1,0 +1,176 @@
+/* simulate.c - see simulate.h */
+#include "fit/simulate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "run/ranks.h"
+
+/* A case of a scenario that nobody wrote: training, with an optimizer. */
+static struct scenario_case case_of(const struct shape *s,
+                                    const struct batch *b, int64_t limit)
+{
+    struct scenario_case c = {
+        .cp = s->options.cp, .ep = s->options.ep,
+        .tp = mode_tp(&s->mode), .pp = 1, .mode = s->mode,
+        .lora_rank = s->lora_rank, .lora_alpha = 32,
+        .waves = SIMULATE_WAVES, .head_rows = s->head_rows,
+        .price_head_rows = -1, .hybridep_held_rows = -1,
+        .routing = s->routing, .cp_attention = true,
+        .learning_rate = 1e-3, .device_bytes = (uint64_t)limit,
+    };
+
+    c.dtype = (char *)(uintptr_t)"bf16";
+    c.batch_kind = b != NULL ? BATCH_LENGTHS : BATCH_LAYOUT;
+    if (b != NULL) c.batch = *b;
+    return c;
+}
+
+/* ---- what was taken ------------------------------------------------------ */
+
+static int64_t dispatch_of(const struct ranks_one *o)
+{
+    return o->good > 0 ? (int64_t)o->wave[o->good - 1].got.hybridep_bytes : 0;
+}
+
+static int64_t taken_by(const struct ranks_one *o)
+{
+    struct mem_stats s;
+
+    if (o->mem == NULL) return 0;
+    mem_stats(o->mem, &s);
+    return num_sadd((int64_t)s.reserved_peak, dispatch_of(o));
+}
+
+static void put_place(const struct mem_tag *t, char *out, size_t cap)
+{
+    const char *phase = mem_phase_name((enum mem_phase)t->phase);
+    const char *op = t->op != NULL ? t->op : "";
+
+    if (t->layer < 0)
+        snprintf(out, cap, "%s, %s", phase, op);
+    else
+        snprintf(out, cap, "%s, layer %d, %s", phase, (int)t->layer, op);
+}
+
+/* The rank that takes most, and where the highest of its waves has its
+** peak. */
+static void describe(const struct ranks *r, struct simulated *out)
+{
+    int64_t i, k;
+
+    out->needed = -1;
+    for (i = 0; i < r->w->plan->cp; i++) {
+        const struct ranks_one *o = &r->one[i];
+        uint64_t most = 0;
+        if (taken_by(o) <= out->needed) continue;
+        out->needed = taken_by(o);
+        out->dispatch = dispatch_of(o);
+        out->rank = i;
+        for (k = 0; k < o->good; k++) {
+            const struct step_result *got = &o->wave[k].got;
+            uint64_t top = got->start_bytes + got->peak.allocated;
+            if (top <= most) continue;
+            most = top;
+            out->wave = k;
+            put_place(&got->peak.tag, out->place, sizeof out->place);
+        }
+    }
+}
+
+/* Who ran out first, and where: the allocator's message names the request's
+** tag, which is that of the last thing it was asked for. */
+static void describe_failure(const struct ranks *r, struct simulated *out)
+{
+    int64_t i, first = -1;
+
+    for (i = 0; i < r->w->plan->cp; i++)
+        if (r->one[i].rc == ERR_OOM &&
+            (first < 0 || r->one[i].good < r->one[first].good)) first = i;
+    if (first < 0) return;
+    out->rank = first;
+    out->wave = r->one[first].good;
+}
+
+/* ---- runs ---------------------------------------------------------------- */
+
+static int run_once(const struct shape *s, const struct batch *b,
+                    const struct plan *p, int64_t limit,
+                    struct simulated *out, struct err *e)
+{
+    static const volatile sig_atomic_t never;
+    struct scenario_case c = case_of(s, b, limit);
+    struct run_context x = {.device = "dry", .ops = &dev_dry,
+                            .interrupt = &never};
+    struct run_work w = {.x = &x, .c = &c, .model = s->model, .plan = p};
+    struct ranks r = {.w = &w, .ops = &dev_dry, .routing = &c.routing,
+                      .waves = SIMULATE_WAVES};
+    int rc = ranks_run(&r, e);
+
+    if (rc == ERR_OK) describe(&r, out);
+    if (rc == ERR_OOM) describe_failure(&r, out);
+    ranks_close(&r);
+    return rc;
+}
+
+/* Without a limit first: what that takes may fit as it is. Else the allocator
+** gives back what it caches when memory runs short, and may get by. */
+static int run_plan(const struct shape *s, const struct batch *b,
+                    const struct plan *p, int64_t limit,
+                    struct simulated *out, struct err *e)
+{
+    struct simulated tight = {0};
+    int rc;
+
+    memset(out, 0, sizeof *out);
+    rc = run_once(s, b, p, 0, out, e);
+    if (rc != ERR_OK) return rc;
+    out->fits = out->needed <= limit;
+    if (out->fits || limit <= 0) return ERR_OK;
+    rc = run_once(s, b, p, limit, &tight, e);
+    if (rc == ERR_OK) {
+        *out = tight;
+        out->fits = true;
+        return ERR_OK;
+    }
+    if (rc != ERR_OOM) return rc;
+    out->rank = tight.rank;
+    out->wave = tight.wave;
+    return ERR_OK;
+}
+
+static int plan_of(const struct shape *s, const struct batch *b,
+                   struct plan *out, struct err *e)
+{
+    return b != NULL ? plan_make(&s->model, b, &s->options, out, e)
+                     : plan_from_layout(s->options.cp, s->layout, out, e);
+}
+
+int simulate(const struct shape *s, const struct batch *b, int64_t limit,
+             struct simulated *out, struct err *e)
+{
+    struct plan p;
+    int rc = plan_of(s, b, &p, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = run_plan(s, b, &p, limit, out, e);
+    plan_free(&p);
+    return rc;
+}
+
+int simulate_fits(const struct shape *s, const struct batch *b, int64_t limit,
+                  bool *fits, struct err *e)
+{
+    struct simulated x;
+    struct plan p;
+    int rc = plan_of(s, b, &p, e);
+
+    *fits = false;
+    if (rc != ERR_OK) return rc;
+    rc = limit > 0 ? run_once(s, b, &p, limit, &x, e) : ERR_OOM;
+    plan_free(&p);
+    *fits = rc == ERR_OK;
+    return rc == ERR_OOM ? ERR_OK : rc;
+}

@@ -1,0 +1,108 @@
+/*
+** Does it fit: what the simulation grants runs, batches a little smaller run
+** too (but for narrow holes, which are counted), the first failure it names
+** does not, and a limit of what it says is needed is enough. PEAKPROOF_SEED
+** replays.
+*/
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/num.h"
+#include "base/random.h"
+#include "fit/grant.h"
+
+enum { SHAPES = 12, SMALLER = 20 };
+
+static int64_t below(uint64_t *s, int64_t n)
+{
+    return (int64_t)(random_next(s) % (uint64_t)n);
+}
+
+static void random_shape(uint64_t *s, struct shape *out)
+{
+    static const int64_t cp[] = {1, 2, 2, 4};
+    int64_t length[4], n = 1 + below(s, 4), i;
+    struct err e;
+
+    memset(out, 0, sizeof *out);
+    assert_int_equal(model_load("lua/models/Qwen3.6-35B-A3B.json",
+                                2 + below(s, 6), &out->model, &e), 0);
+    for (i = 0; i < n; i++) length[i] = 500 + below(s, 9000);
+    assert_int_equal(batch_from_lengths(length, n, &out->batch, &e), 0);
+    out->options = (struct plan_options){
+        .cp = cp[below(s, 4)], .tp = 1, .profile = PLAN_NEW, .owned_ms = -1
+    };
+    out->options.ep = below(s, 2) ? out->options.cp : 1;
+    out->lora_rank = 8;
+    out->head_rows = -1;
+    out->routing = (struct routing){.kind = ROUTING_CV, .seed = 7,
+                                    .cv = (double)below(s, 3) / 2};
+}
+
+static int holes;       /* of SHAPES * SMALLER batches below what is granted */
+
+static void check_shape(uint64_t *s, const struct shape *x, int round,
+                        unsigned long long seed)
+{
+    struct simulated at;
+    struct grant g;
+    struct err e;
+    int64_t limit, i;
+    bool fits;
+
+    assert_int_equal(simulate(x, &x->batch, 1, &at, &e), 0);
+    assert_false(at.fits);
+    limit = at.needed;
+    assert_int_equal(simulate_fits(x, &x->batch, limit, &fits, &e), 0);
+    assert_true(fits);
+    limit += below(s, 3000) * 1000000;
+    assert_int_equal(grant_tokens(x, limit, x->batch.tokens, &g, &e), 0);
+    if (g.tokens < x->batch.n_seg)
+        fail_msg("seed %llu, round %d: nothing is granted", seed, round);
+    for (i = 0; i <= SMALLER; i++) {
+        int64_t n = g.tokens - (i == 0 ? 0 : below(s, g.tokens / 100 + 1));
+        assert_int_equal(grant_fits(x, limit, n, &fits, &e), 0);
+        if (!fits && i == 0)
+            fail_msg("seed %llu, round %d: %lld granted tokens do not fit",
+                     seed, round, (long long)n);
+        holes += !fits;
+    }
+    assert_true(g.failure > g.tokens);
+    assert_int_equal(grant_fits(x, limit, g.failure, &fits, &e), 0);
+    assert_false(fits);
+}
+
+static void test_granted_runs(void **state)
+{
+    const char *env = getenv("PEAKPROOF_SEED");
+    unsigned long long seed = env ? strtoull(env, NULL, 10) : 20261129;
+    uint64_t s = seed;
+    int round;
+
+    (void)state;
+    for (round = 0; round < SHAPES; round++) {
+        struct shape x;
+        random_shape(&s, &x);
+        check_shape(&s, &x, round, seed);
+        model_free(&x.model);
+        batch_free(&x.batch);
+    }
+    print_message("seed %llu: %d of %d smaller batches do not fit\n", seed,
+                  holes, SHAPES * SMALLER);
+    assert_true(holes * 50 <= SHAPES * SMALLER);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_granted_runs),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
