@@ -97,7 +97,7 @@ int executor_new(struct step *s)
 
     if (x == NULL) return s->rc = err_nomem(s->e);
     s->exec = x;
-    if (!executor_runs(s)) return ERR_OK;
+    if (s->cp == 1) return ERR_OK;
     for (r = 0; r < s->cp; r++)
         x->n = num_max(x->n, s->c.plan->rank[r].n_stage);
     x->plan = calloc((size_t)x->n + 1, sizeof *x->plan);

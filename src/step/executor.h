@@ -50,11 +50,6 @@ struct executor {
     int64_t held;               /* requested bytes of live records */
 };
 
-/* Does attention run through it? */
-static inline bool executor_runs(const struct step *s)
-{
-    return s->cp > 1 || s->c.mode.wave == WAVE_TRAIN;
-}
 int executor_new(struct step *s);       /* fills s->exec; s->rc and *s->e */
 void executor_free(struct executor *x);
 

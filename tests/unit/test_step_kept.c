@@ -75,6 +75,41 @@ static void test_attention_layer(void **state)
                      (int64_t)48397 * 8 * (2048 + 1024 + 2 * 16 + 4));
 }
 
+/* One rank alone: no executor and none of its records; a log-sum-exp a head
+** beside what every rank keeps. */
+static void test_one_rank(void **state)
+{
+    static const int64_t length = 5000;
+    struct plan_options o = {.cp = 1, .ep = 1, .tp = 1, .owned_ms = -1};
+    int64_t by[CAT_COUNT];
+    const struct mem_event *trace;
+    struct step_result res;
+    struct step_config c;
+    struct dry_rank r;
+    struct batch b;
+    struct model m;
+    struct plan p;
+    uint64_t n;
+    struct err e;
+
+    (void)state;
+    case_model(CASE_MODEL, 4, &m);
+    case_need(batch_from_lengths(&length, 1, &b, &e), &e);
+    case_need(plan_make(&m, &b, &o, &p, &e), &e);
+    c = case_config(&m, &p, 0, 1);
+    case_need(dry_rank_open(&r, &c, true, &e), &e);
+    case_need(step_wave(r.step, 0, NULL, &res, &e), &e);
+    trace = mem_trace(r.mem, &n);
+    kept_of(trace, n, 3, by);
+    assert_int_equal(by[CAT_ATTENTION], length * (65676 + 16 * 4));
+    assert_int_equal(by[CAT_ATTENTION_RECORDS], 0);
+    assert_int_equal(res.records_bytes, 0);
+    dry_rank_close(&r);
+    plan_free(&p);
+    batch_free(&b);
+    model_free(&m);
+}
+
 /* The row map of EP1 is the traced framework's, and two weights a pair. */
 static void test_one_expert_group(void **state)
 {
@@ -114,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_attention_layer),
+        cmocka_unit_test(test_one_rank),
         cmocka_unit_test(test_one_expert_group),
         cmocka_unit_test(test_gdn_layers),
     };
