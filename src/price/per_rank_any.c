@@ -16,6 +16,7 @@
 #include "model/param.h"
 #include "price/any.h"
 
+#define ROW_STATE 256           /* a row, beside its angles (pricing.md 10) */
 #define HEAD_CHUNK 512
 #define BLAS_WORKSPACE (INT64_C(32) << 20)
 #define SEGMENT (INT64_C(2) << 20)      /* a large block's own: multiples */
@@ -296,8 +297,8 @@ static void rank_head(const struct price_wave *w, int64_t r,
                          + 3 * buffer_slack(logits);
 }
 
-/* What stands beside every instant: outputs, the batch's numbers, and on a
-** cold wave the GEMMs' workspaces and the rotary table. */
+/* What stands beside every instant: outputs, the rows' state, and on a cold
+** wave the GEMMs' workspaces and the rotary table. */
 static void put_common(const struct price_wave *w, int64_t r,
                        int64_t term[CAT_COUNT])
 {
@@ -309,7 +310,9 @@ static void put_common(const struct price_wave *w, int64_t r,
         rows = num_sadd(rows, f->group[g].attention_rows[r]);
     term[CAT_OUTPUTS] = f->output_bytes;
     term[CAT_HYBRIDEP] = price_hybridep_growth(f);
-    term[CAT_OTHER] = num_sadd(term[CAT_OTHER], num_smul(rows, 4 * F32));
+    term[CAT_OTHER] = num_sadd(term[CAT_OTHER],
+                               num_smul(rows, ROW_STATE
+                                              + m->rotary_dim * F32));
     if (w->cold == 0) return;
     term[CAT_WORKSPACE] = w->te + BLAS_WORKSPACE
         + num_max(BLAS_WORKSPACE, m->max_positions * (m->rotary_dim / 2)

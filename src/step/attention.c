@@ -99,7 +99,7 @@ static struct tensor rotate(struct step *s, const char *op, struct mat x,
     struct tensor y = ten_act(s, CAT_ATTENTION, op, x.rows, x.cols);
 
     RUN(s, rotary, .y = y.m, .x = x, .table = rotary_of(s),
-        .pos = rotary_index(s), .heads = x.cols / d, .head_dim = d,
+        .pos = s->rotary_row.m.p, .heads = x.cols / d, .head_dim = d,
         .sign = sign);
     return y;
 }

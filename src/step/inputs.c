@@ -243,27 +243,28 @@ static void fill_row_numbers(struct step *s)
     free(row);
 }
 
-/* Bytes of a row that the framework holds of its packed rows (lengths, masks,
-** gather indices), angles apart; those of ids and so on are part of it. */
-static int64_t row_bytes(const struct step *s)
+/* Bytes of a row that the framework holds of its packed rows for as long as a
+** wave runs (ids, labels, masks, gather indices), angles apart, less those of
+** the tensors above. A training wave's state is 256 B (pricing.md 10), what a
+** forward to hidden states holds 56 (evidence.md 3). */
+static int64_t row_state(const struct step *s)
 {
-    (void)s;
-    return 56;
+    int64_t own = 3 * (int64_t)sizeof(int32_t);
+
+    if (s->c.mode.wave != WAVE_TRAIN) return 56 - own;
+    return 256 - own - 2 * (int64_t)sizeof(int32_t);
 }
 
 static void rows_new(struct step *s, const struct host_rows *h)
 {
     int64_t rows = step_rows(s, LAYER_ATTENTION);
-    int64_t rest = row_bytes(s) - 3 * (int64_t)sizeof(int32_t);
 
     rotary_table(s);
-    if (s->c.mode.wave == WAVE_TRAIN) return;
     s->rotary_rows = ten_acc(s, CAT_OTHER, "input.angles", rows,
                              s->m->rotary_dim);
     s->rotary_row = ten_of(s, CAT_OTHER, "input.rows", rows, 1, DT_I32);
-    if (rest > 0)
-        s->row_state = ten_of(s, CAT_OTHER, "input.row_state", rows, rest,
-                              DT_U8);
+    s->row_state = ten_of(s, CAT_OTHER, "input.row_state", rows,
+                          row_state(s), DT_U8);
     fill_angles(s, h);
     fill_row_numbers(s);
 }

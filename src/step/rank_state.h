@@ -79,15 +79,10 @@ static inline int64_t step_rows(const struct step *s, enum layer_kind layout)
 
     return (rows + s->tp - 1) / s->tp * s->tp;
 }
-/* Angles of the rank's attention rows: a table, and each row's place in it. */
+/* Angles of the rank's attention rows, one row each. */
 static inline struct mat rotary_of(const struct step *s)
 {
-    if (s->rotary_rows.b == NULL) return s->rotary.m;
     return mat_cols(s->rotary_rows.m, 0, s->m->rotary_dim / 2);
-}
-static inline const int32_t *rotary_index(const struct step *s)
-{
-    return s->rotary_rows.b == NULL ? s->positions.m.p : s->rotary_row.m.p;
 }
 /* The first rank of this rank's EP group. */
 static inline int64_t moe_group(const struct step *s)

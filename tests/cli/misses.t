@@ -1,7 +1,7 @@
 # Miss reports: written for waves that are too far off, priced again to the
 # byte, refused when they were changed.
 
-$ peakproof run --misses 12.4 --out o --only real-40 pr-accuracy.lua >table; ls o/misses
+$ peakproof run --misses 12.3 --out o --only real-40 pr-accuracy.lua >table; ls o/misses
 > pr-accuracy.real-40.wave0.json
 > pr-accuracy.real-40.wave1.json
 $ peakproof price o/misses/pr-accuracy.real-40.wave0.json >priced; sed -n '/"raw_bytes"/p' priced | head -2
@@ -23,8 +23,8 @@ $ sed 's/48194/48195/' m.json >x.json; peakproof price x.json
 $ sed 's/"input_layouts": \["attention"/"input_layouts": ["gdn"/' m.json >x.json; peakproof price x.json
 ! peakproof: x.json: input_layouts[0]: the report says "gdn", its facts give "attention"
 = 3
-$ sed 's/"allocated_bytes": 22603119104/"allocated_bytes": 22603119103/' m.json >x.json; peakproof price x.json
-! peakproof: x.json: peak.ranks[1].categories: sum to 22603119104, allocated_bytes is 22603119103
+$ sed 's/"allocated_bytes": 22625684992/"allocated_bytes": 22625684991/' m.json >x.json; peakproof price x.json
+! peakproof: x.json: peak.ranks[1].categories: sum to 22625684992, allocated_bytes is 22625684991
 = 3
 $ sed 's/"wave": 0/"wave": 1/' m.json >x.json; peakproof price x.json
 !* peakproof: x.json: fingerprint * does not fit (*): the report was changed
