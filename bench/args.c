@@ -113,7 +113,7 @@ static int check_value(const struct command *c,
                                  i ? ", " : "", o->values[i]);
         assert(used < sizeof all);
     }
-    near = suggest(value, o->values);
+    near = i > 5 ? suggest(value, o->values) : NULL;
     if (near != NULL)
         return err_set(e, ERR_USAGE, "%s: --%s: unknown value '%s' (did you "
                        "mean '%s'?)", c->name, o->name, value, near);
@@ -308,7 +308,7 @@ int args_bytes(const struct args *a, const char *name, int64_t *out,
 
     if (s == NULL || num_parse_bytes(s, out)) return ERR_OK;
     return err_set(e, ERR_USAGE, "%s: --%s: '%s' is not a number of bytes "
-                   "(digits, then k M G T or Ki Mi Gi Ti)", a->command->name,
+                   "(as in 80G, 72.5GB or 80Gi)", a->command->name,
                    name, s);
 }
 

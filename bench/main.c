@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/suggest.h"
@@ -92,6 +93,22 @@ static void hold_standard_streams(void)
             return;
 }
 
+/* The stack grows up to its limit, which may be raised while it is small. Too
+** small a limit would end the program without a word. */
+static int check_stack(struct err *e)
+{
+    enum { NEEDED = 1 << 20 };
+    struct rlimit r;
+
+    if (getrlimit(RLIMIT_STACK, &r) != 0 || r.rlim_cur == RLIM_INFINITY ||
+        r.rlim_cur >= NEEDED) return ERR_OK;
+    r.rlim_cur = r.rlim_max < NEEDED ? r.rlim_max : NEEDED;
+    if (setrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur >= NEEDED)
+        return ERR_OK;
+    return err_set(e, ERR_RUN, "a stack of %llu bytes is too small (ulimit -s "
+                   "%d)", (unsigned long long)r.rlim_cur, NEEDED / 1024);
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {ERR_OK, ""};
@@ -101,7 +118,8 @@ int main(int argc, char **argv)
     setlocale(LC_NUMERIC, "C");
     signal(SIGPIPE, SIG_IGN);       /* a closed pipe is a write error */
     signal(SIGXFSZ, SIG_IGN);       /* and so is a file size limit */
-    rc = run(argc, argv, &e);
+    rc = check_stack(&e);
+    if (rc == ERR_OK) rc = run(argc, argv, &e);
     if (rc != ERR_OK && e.text[0] != '\0')
         fprintf(stderr, "peakproof: %s\n", e.text);
     if (!out_finish() && rc == ERR_OK) rc = ERR_RUN;

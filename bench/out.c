@@ -40,6 +40,7 @@ bool out_finish(void)
     errno = 0;
     if (fclose(stdout) != 0 && lost == 0) lost = errno != 0 ? errno : EIO;
     if (lost == 0) return true;
+    if (lost == EPIPE) return false;    /* "| head" has seen enough */
     fprintf(stderr, "peakproof: cannot write standard output: %s\n",
             strerror(lost));
     return false;

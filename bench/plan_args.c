@@ -101,9 +101,10 @@ static int parse_lengths(const char *text, int64_t **out, int64_t *n,
         if (len >= sizeof item) len = sizeof item - 1;
         memcpy(item, p, len);
         item[len] = '\0';
-        if (!num_parse(item, 1, BATCH_MAX_TOKENS, &v[(*n)++]))
+        if (strpbrk(item, ".B") != NULL || !num_parse_bytes(item, &v[*n]) ||
+            v[*n] < 1 || v[(*n)++] > BATCH_MAX_TOKENS)
             rc = err_set(e, ERR_USAGE, "--lengths: '%s' is not a number of "
-                         "tokens (1 to %" PRId64 ", as in 20000,9000)", item,
+                         "tokens (1 to %" PRId64 ", as in 64k,9000)", item,
                          BATCH_MAX_TOKENS);
         p += strcspn(p, ",");
     } while (*p++ == ',');

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/keyset.h"
 #include "base/num.h"
 
 #define DEFAULT_LIMIT ((size_t)1 << 30)
@@ -151,24 +152,33 @@ static int feed_all(struct reader *r, struct csv_parser *p, const char *text,
     return r->rc;
 }
 
+static int check_name(const struct csv_table *t, int64_t i,
+                      struct keyset *seen, struct err *e)
+{
+    const char *name = csv_name(t, i);
+
+    if (name == NULL || *name == '\0')
+        return err_set(e, ERR_INPUT, "%s:%" PRId64 ": column %" PRId64
+                       " has no name", t->origin, t->line[0], i + 1);
+    if (keyset_find(seen, name, strlen(name)) != NULL)
+        return err_set(e, ERR_INPUT, "%s:%" PRId64 ": column '%s' stands "
+                       "twice", t->origin, t->line[0], name);
+    return keyset_add(seen, name, strlen(name), i) ? ERR_OK : err_nomem(e);
+}
+
 static int check_names(const struct csv_table *t, struct err *e)
 {
-    int64_t i, j;
+    struct keyset seen = {NULL, 0, 0};
+    int64_t i;
+    int rc = ERR_OK;
 
     if (t->n_line == 0)
         return err_set(e, ERR_INPUT, "%s: empty (a header row is needed)",
                        t->origin);
-    for (i = 0; i < t->columns; i++) {
-        const char *name = csv_name(t, i);
-        if (name == NULL || *name == '\0')
-            return err_set(e, ERR_INPUT, "%s:%" PRId64 ": column %" PRId64
-                           " has no name", t->origin, t->line[0], i + 1);
-        for (j = 0; j < i; j++)
-            if (strcmp(csv_name(t, j), name) == 0)
-                return err_set(e, ERR_INPUT, "%s:%" PRId64 ": column '%s' "
-                               "stands twice", t->origin, t->line[0], name);
-    }
-    return ERR_OK;
+    for (i = 0; i < t->columns && rc == ERR_OK; i++)
+        rc = check_name(t, i, &seen, e);
+    keyset_free(&seen);
+    return rc;
 }
 
 static int parse_into(struct csv_table *t, const char *text, size_t len,

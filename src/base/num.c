@@ -66,27 +66,54 @@ bool num_parse(const char *s, int64_t lo, int64_t hi, int64_t *out)
     return true;
 }
 
-bool num_parse_bytes(const char *s, int64_t *out)
+/* ".5" behind a whole number: its digits over *scale, a power of ten. */
+static bool parse_fraction(const char *s, int64_t *digits, int64_t *scale,
+                           const char **end)
+{
+    *digits = 0;
+    *scale = 1;
+    if (*s == '.')
+        for (s++; *s >= '0' && *s <= '9'; s++) {
+            if (*scale >= 1000000000) return false;
+            *digits = *digits * 10 + (*s - '0');
+            *scale *= 10;
+        }
+    *end = s;
+    return s[-1] != '.';
+}
+
+/* 1 without a suffix; 0 where it is none. */
+static int64_t unit_of(const char *s)
 {
     static const char units[] = "kMGT";
-    const char *end, *unit;
-    int64_t v, base = 1000;
+    const char *unit;
+    int64_t base = 1000, v = 1;
 
-    if (!parse_prefix(s, &v, &end) || v < 0) return false;
-    if (*end != '\0') {
-        unit = strchr(units, *end == 'K' ? 'k' : *end);
-        if (unit == NULL) return false;
-        end++;
-        if (*end == 'i') {
-            base = 1024;
-            end++;
-        }
-        if (*end != '\0') return false;
-        for (; unit >= units; unit--)
-            if (!num_mul(v, base, &v)) return false;
+    if (*s == '\0') return 1;
+    unit = strchr(units, *s == 'K' ? 'k' : *s);
+    if (unit == NULL) return 0;
+    if (*++s == 'i') {
+        base = 1024;
+        s++;
     }
-    *out = v;
-    return true;
+    if (*s == 'B') s++;
+    if (*s != '\0') return 0;
+    for (; unit >= units; unit--) v *= base;
+    return v;
+}
+
+bool num_parse_bytes(const char *s, int64_t *out)
+{
+    const char *end;
+    int64_t v, digits, scale, unit;
+
+    if (!parse_prefix(s, &v, &end) || v < 0 ||
+        !parse_fraction(end, &digits, &scale, &end)) return false;
+    unit = unit_of(end);
+    if (unit == 0 || (unit == 1 && scale > 1) || !num_mul(v, unit, &v))
+        return false;
+    return num_add(v, unit / scale * digits + unit % scale * digits / scale,
+                   out);
 }
 
 bool num_parse_double(const char *s, double *out)

@@ -39,8 +39,9 @@ bool num_parse(const char *s, int64_t lo, int64_t hi, int64_t *out);
 ** none, or names more than cap. */
 bool num_parse_ranges(const char *s, int64_t hi, int64_t cap, int64_t *out,
                       int64_t *n);
-/* As num_parse with an optional suffix: k M G T are powers of 1000, Ki Mi
-** Gi Ti powers of 1024; no fractions. */
+/* Bytes: digits, with a suffix also a fraction (up to nine digits; what is
+** less than a byte is left out). k M G T are powers of 1000, Ki Mi Gi Ti
+** powers of 1024, and a B may follow ("72.5G", "80GiB"). */
 bool num_parse_bytes(const char *s, int64_t *out);
 /* The whole of s must be a finite decimal number. */
 bool num_parse_double(const char *s, double *out);

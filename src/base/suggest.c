@@ -48,8 +48,9 @@ const char *suggest(const char *word, const char *const *list)
         size_t m = strlen(*list);
         int d;
         if (m > LONGEST) continue;
+        if (n >= 3 && strncmp(*list, word, n) == 0) return *list;
         d = distance(word, (int)n, *list, (int)m);
-        if (d < best) {
+        if (d < best && 2 * d <= (int)(n > m ? n : m)) {
             best = d;
             found = *list;
         }

@@ -33,12 +33,33 @@ static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
     return n;
 }
 
+/* As a shell would have to be given it. */
+static void put_word(struct buf *out, const char *s)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+
+    if (*s != '\0' && s[strspn(s, plain)] == '\0') {
+        buf_puts(out, s);
+        return;
+    }
+    buf_putc(out, '\'');
+    for (; *s != '\0'; s++) {
+        if (*s == '\'') buf_puts(out, "'\\'");
+        buf_putc(out, *s);
+    }
+    buf_putc(out, '\'');
+}
+
 static void put_command(const struct run_request *q, struct buf *out)
 {
     int i;
 
     buf_puts(out, "peakproof");
-    for (i = 0; i < q->n_word; i++) buf_printf(out, " %s", q->word[i]);
+    for (i = 0; i < q->n_word; i++) {
+        buf_putc(out, ' ');
+        put_word(out, q->word[i]);
+    }
 }
 
 /* What a run writes below its folder, beside the records. */

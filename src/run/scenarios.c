@@ -9,20 +9,54 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/suggest.h"
 #include "run/data_dir.h"
 
-/* Where the file is: as named, else among the shipped ones. malloc'ed. */
+/* As named, or among the shipped ones, also without its ".lua"; NULL where it
+** is nowhere. malloc'ed. */
 static char *find_file(const char *name, const char *data)
 {
+    static const char *const end[] = {"", ".lua"};
     struct buf b = BUF_INIT;
+    int i;
 
-    if (strchr(name, '/') == NULL && strcmp(name, "-") != 0 &&
-        access(name, F_OK) != 0) {
-        buf_printf(&b, "%s/scenarios/%s", data, name);
-        if (!b.failed && access(b.data, F_OK) == 0) return b.data;
-        buf_free(&b);
+    if (strcmp(name, "-") == 0) return strdup(name);
+    for (i = 0; i < 4; i++) {
+        b.len = 0;
+        if (i < 2)
+            buf_printf(&b, "%s%s", name, end[i]);
+        else if (strchr(name, '/') == NULL)
+            buf_printf(&b, "%s/scenarios/%s%s", data, name, end[i - 2]);
+        if (!b.failed && b.len > 0 && access(b.data, F_OK) == 0)
+            return b.data;
     }
-    return strdup(name);
+    buf_free(&b);
+    return NULL;
+}
+
+/* What may have been meant. */
+static int not_found(const char *name, const char *data, struct err *e)
+{
+    struct err ignored;
+    const char **base, *near = NULL;
+    char **path = NULL;
+    int n = 0, i;
+
+    if (strchr(name, '=') != NULL)
+        return err_set(e, ERR_USAGE, "%s: no scenario (options come last, "
+                       "after --: ... -- %s)", name, name);
+    if (scenarios_shipped(data, &path, &n, &ignored) != ERR_OK) n = 0;
+    base = calloc((size_t)n + 1, sizeof *base);
+    for (i = 0; i < n && base != NULL; i++)
+        base[i] = strrchr(path[i], '/') + 1;
+    if (base != NULL && strchr(name, '/') == NULL) near = suggest(name, base);
+    err_set(e, ERR_INPUT, "%s: No such file or directory, here or in "
+            "%s/scenarios (%s%s%speakproof list names those)", name, data,
+            near != NULL ? "did you mean " : "", near != NULL ? near : "",
+            near != NULL ? "? " : "");
+    free(base);
+    scenarios_free_paths(path, n);
+    return ERR_INPUT;
 }
 
 static int check_name(const struct scenario_set *set, const struct scenario *s,
@@ -45,7 +79,7 @@ static int load_one(struct scenario_set *set, const char *name,
     struct scenario *s;
     int rc;
 
-    if (path == NULL) return err_nomem(e);
+    if (path == NULL) return not_found(name, set->data, e);
     rc = scenario_load(path, set->data, setting, n_setting, limits, &s, e);
     free(path);
     if (rc != ERR_OK) return rc;

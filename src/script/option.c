@@ -162,8 +162,10 @@ static enum type read_type(const struct decl *d)
 
     if (decl_word(d, "type", type_name, &t)) return (enum type)t;
     decl_get(d, "default");
-    for (t = INT; t < BOOLEAN && !has_type(L, -1, (enum type)t); t++)
-        continue;
+    /* 1.0 is a number, though it has an integer's value */
+    for (t = INT; t < BOOLEAN; t++)
+        if (has_type(L, -1, (enum type)t) &&
+            (t != INT || lua_isinteger(L, -1))) break;
     lua_pop(L, 1);
     return (enum type)t;
 }

@@ -2,7 +2,7 @@
 # nothing half-written.
 
 $ peakproof run none.lua
-! peakproof: none.lua: No such file or directory
+!* peakproof: none.lua: No such file or directory, here or in */scenarios (peakproof list names those)
 = 3
 $ peakproof run .
 ! peakproof: .: Is a directory

@@ -134,7 +134,7 @@ $ peakproof fit --memory 80G --json t | grep -c '"fits": null'
 $ peakproof fit --lengths 5
 ! peakproof: fit needs the device's memory (--memory 80G)
 = 2
-$ peakproof fit --memory 80
+$ peakproof fit --memory 80G
 ! peakproof: nothing to plan (give --lengths, --tree or --sequences)
 = 2
 $ peakproof fit --memory 80X --lengths 5

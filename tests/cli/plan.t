@@ -90,10 +90,10 @@ $ peakproof plan
 ! peakproof: nothing to plan (give --lengths, --tree or --sequences)
 = 2
 $ peakproof plan --lengths 5,,6
-! peakproof: --lengths: '' is not a number of tokens (1 to 2147483647, as in 20000,9000)
+! peakproof: --lengths: '' is not a number of tokens (1 to 2147483647, as in 64k,9000)
 = 2
 $ peakproof plan --lengths 5,-6
-! peakproof: --lengths: '-6' is not a number of tokens (1 to 2147483647, as in 20000,9000)
+! peakproof: --lengths: '-6' is not a number of tokens (1 to 2147483647, as in 64k,9000)
 = 2
 $ peakproof plan --lengths 99999999999999999999999999999
 !* peakproof: --lengths: '9999999999999999999999?*' is not a number of tokens*

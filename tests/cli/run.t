@@ -120,7 +120,7 @@ $ peakproof run -j 0 two.lua
 ! peakproof: run: --jobs: '0' is not a whole number from 1 to 256
 = 2
 $ peakproof run --device gpu two.lua
-! peakproof: run: --device: unknown value 'gpu' (did you mean 'cpu'?)
+! peakproof: run: --device: unknown value 'gpu' (one of dry, cpu, cuda)
 = 2
 $ peakproof run --out
 ! peakproof: run: option --out needs a value (--out DIR)

@@ -225,7 +225,7 @@ static void test_case_tables(void **state)
         {"tolerance = {under = 101, over = 1}",
          ":3" X "tolerance: under: must be from 0 to 100, not 101"},
         {"published = {before = 1}", ":3" X "published: unknown key 'before' "
-         "(known: after_cold after_warm before_cold before_warm)"},
+         "(did you mean 'before_cold'?)"},
     };
 
     (void)state;
