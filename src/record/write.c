@@ -137,6 +137,20 @@ static int read_file(const struct record *r, enum record_file f,
     return rc;
 }
 
+/* Workers of a run that was killed share its lock until they have ended, a
+** moment later. */
+static bool lock(int fd)
+{
+    static const struct timespec pause = {0, 50000000};
+    int tries;
+
+    for (tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+        if (tries == 20) return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
 /* Opens a file; the lock on the first keeps a second run out. */
 static int open_file(struct record *r, enum record_file f, uint64_t seen,
                      struct err *e)
@@ -151,7 +165,7 @@ static int open_file(struct record *r, enum record_file f, uint64_t seen,
                     O_CLOEXEC, 0666);
     buf_free(&path);
     if (r->fd[f] < 0) return io_error(e, r, f, errno);
-    if ((f == 0 && flock(r->fd[f], LOCK_EX | LOCK_NB) != 0) ||
+    if ((f == 0 && !lock(r->fd[f])) ||
         fstat(r->fd[f], &st) != 0 || (uint64_t)st.st_size != seen)
         rc = err_set(e, ERR_USAGE, "%s: another run writes there now "
                      "(choose another folder)", r->dir);

@@ -48,6 +48,7 @@ static void write_report(const char *dir, enum report_format format,
 
     if (report_write(&o, &said, &e) != ERR_OK) fail_msg("%s", e.text);
     buf_free(&said.warning);
+    buf_free(written);
     *written = said.written;
 }
 
