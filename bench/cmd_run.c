@@ -11,6 +11,7 @@
 #include "base/progress.h"
 #include "bench/command.h"
 #include "bench/run_gpus.h"
+#include "bench/run_plain.h"
 #include "run/device.h"
 #include "run/folder.h"
 #include "run/group.h"
@@ -50,6 +51,10 @@ struct run {
     int64_t n_failed, n_outside;
     int64_t n_held;             /* cases with a tolerance */
     int64_t n_ran, n_wrong;     /* of all that are committed */
+    struct run_plain plain;
+    int64_t shard, shards;      /* --shard; shards 0: all cases */
+    struct run_job *all;        /* [n_all] jobs, also those kept */
+    int64_t n_all;
     struct buf json;            /* cases, comma-separated */
     int64_t dump_rows[MAX_DUMP_ROWS];   /* --dump-rows */
 };
@@ -87,6 +92,7 @@ static int read_options(struct run *r, struct err *e)
 
     r->x.device = device != NULL ? device : "dry";
     r->x.check = args_has(a, "check");
+    r->x.totals = args_has(a, "totals");
     r->x.snapshots = args_has(a, "snapshot");
     r->x.histograms = args_has(a, "histograms");
     r->x.save_adapters = args_text(a, "save-adapters");
@@ -94,7 +100,9 @@ static int read_options(struct run *r, struct err *e)
     r->x.interrupt = &interrupt;
     r->workers = 1;
     r->dir = args_has(a, "out") ? args_text(a, "out") : "out";
-    rc = args_int(a, "jobs", 1, 256, &r->workers, e);
+    rc = run_plain_read(a, &r->plain, e);
+    if (rc == ERR_OK) rc = run_shard_read(a, &r->shard, &r->shards, e);
+    if (rc == ERR_OK) rc = args_int(a, "jobs", 1, 256, &r->workers, e);
     if (rc == ERR_OK) rc = args_double(a, "misses", 0, 1e6, &miss, e);
     r->x.miss_percent = miss;
     if (rc == ERR_OK) rc = device_find(r->x.device, &r->x.ops, e);
@@ -119,6 +127,18 @@ static bool wanted(const char *only, const char *scenario, const char *name)
     return fnmatch(only, full, 0) == 0 || fnmatch(only, name, 0) == 0;
 }
 
+/* Cases in a row, so that shards one after another are the whole. */
+static void take_shard(struct run *r)
+{
+    int64_t first, end;
+
+    if (r->shards == 0) return;
+    first = r->n_job * (r->shard - 1) / r->shards;
+    end = r->n_job * r->shard / r->shards;
+    memmove(r->job, r->job + first, (size_t)(end - first) * sizeof *r->job);
+    r->n_job = end - first;
+}
+
 static int list_jobs(struct run *r, struct err *e)
 {
     const char *only = args_text(r->args, "only");
@@ -138,7 +158,8 @@ static int list_jobs(struct run *r, struct err *e)
         }
     }
     r->x.one_case = r->n_job == 1;
-    if (r->n_job == 0 && only != NULL)
+    take_shard(r);
+    if (r->n_job == 0 && only != NULL && r->shards == 0)
         return err_set(e, ERR_USAGE, "run: --only: none of %" PRId64 " cases "
                        "matches '%s' (peakproof list names them)", total,
                        only);
@@ -156,45 +177,6 @@ static int check_jobs(const struct run *r, struct err *e)
         rc = run_case_check(c, e);
         if (rc != ERR_OK)
             err_wrap(e, "%s: case '%s'", j->scenario->path, c->name);
-    }
-    return rc;
-}
-
-/* Every name of an estimator must say which one it is. */
-static int check_estimators(const struct scenario_estimators *a,
-                            const struct scenario_estimators *b,
-                            const char *file, struct err *e)
-{
-    int64_t i, k;
-
-    for (i = 0; i < scenario_estimator_count(a); i++) {
-        const char *name = scenario_estimator_name(a, i);
-        for (k = 0; k < scenario_estimator_count(b); k++)
-            if (strcmp(name, scenario_estimator_name(b, k)) == 0)
-                return err_set(e, ERR_USAGE, "run: %s: estimator '%s' is "
-                               "there twice (give it another name)", file,
-                               name);
-    }
-    return ERR_OK;
-}
-
-static int load_estimators(struct run *r, const struct scenario_limits *limits,
-                           struct err *e)
-{
-    int n, i, k, rc = ERR_OK;
-    const char *const *file = args_list(r->args, "estimator", &n);
-    struct scenario_estimators **x;
-
-    r->x.extra = x = calloc((size_t)n + 1, sizeof(void *));
-    if (x == NULL) return err_nomem(e);
-    for (i = 0; i < n && rc == ERR_OK; i++) {
-        rc = scenario_estimator_load(file[i], r->set.data, limits, &x[i], e);
-        if (rc != ERR_OK) break;
-        r->x.n_extra++;
-        for (k = 0; k < i && rc == ERR_OK; k++)
-            rc = check_estimators(x[i], x[k], file[i], e);
-        for (k = 0; k < r->set.n && rc == ERR_OK; k++)
-            rc = check_estimators(x[i], r->set.s[k]->estimators, file[i], e);
     }
     return rc;
 }
@@ -219,11 +201,14 @@ static int load(struct run *r, struct err *e)
     };
     int rc = check_resume(a, e);
 
-    if (rc == ERR_OK)
+    if (rc == ERR_OK && r->plain.on)
+        rc = scenarios_load(r->plain.operand, 1, r->plain.setting,
+                            r->plain.n_setting, &limits, &r->set, e);
+    else if (rc == ERR_OK)
         rc = scenarios_load(a->operand, a->n_operand, a->setting,
                             a->n_setting, &limits, &r->set, e);
     r->x.data = r->set.data;
-    if (rc == ERR_OK) rc = load_estimators(r, &limits, e);
+    if (rc == ERR_OK) rc = run_estimators_load(a, &r->set, &limits, &r->x, e);
     if (rc == ERR_OK) rc = list_jobs(r, e);
     if (rc == ERR_OK) rc = check_jobs(r, e);
     return rc;
@@ -253,7 +238,13 @@ static int skip_kept(struct run *r, struct err *e)
     enum record_status s;
     int rc;
 
-    if (kept == NULL) return err_nomem(e);
+    r->all = calloc((size_t)r->n_job + 1, sizeof *r->all);
+    if (kept == NULL || r->all == NULL) {
+        free(kept);
+        return err_nomem(e);
+    }
+    memcpy(r->all, r->job, (size_t)r->n_job * sizeof *r->all);
+    r->n_all = r->n_job;
     for (i = 0; i < r->n_job; i++) {
         const struct run_job *j = &r->job[i];
         r->n_held += is_held(j);
@@ -338,7 +329,7 @@ static int on_result(void *ctx, int64_t i, const struct case_result *c,
     if (r->args->json) {
         if (r->json.len > 0) buf_putc(&r->json, ',');
         buf_puts(&r->json, buf_text(&c->json));
-    } else {
+    } else if (!r->x.totals) {
         out_text(buf_text(&c->table), c->table.len);
         out_flush();
     }
@@ -397,6 +388,17 @@ static int put_checked(const struct run *r, const struct run_checked *sum,
     return out_put(&text, e);
 }
 
+/* After a run of totals: what came out, in all, and what was worst. */
+static int sum_up(struct run *r, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    int rc = run_sum_up(&r->x, r->dir, r->all, r->n_all, &text, e);
+
+    if (rc == ERR_OK && !r->args->json) rc = out_put(&text, e);
+    buf_free(&text);
+    return rc;
+}
+
 static int run_all(struct run *r, struct err *e)
 {
     struct buf header = BUF_INIT;
@@ -407,7 +409,7 @@ static int run_all(struct run *r, struct err *e)
     r->x.record = r->record;
     progress_init(&r->progress);
     rc = skip_kept(r, e);
-    if (!r->args->json) run_show_header(&r->x, &header);
+    if (!r->args->json && !r->x.totals) run_show_header(&r->x, &header);
     if (rc == ERR_OK) rc = out_put(&header, e);
     if (rc == ERR_OK)
         rc = run_jobs(&r->x, r->job, r->n_job, r->workers, on_result, r, e);
@@ -423,6 +425,7 @@ static int run_all(struct run *r, struct err *e)
         *e = late;
         rc = closed;
     }
+    if (rc == ERR_OK && r->x.totals) rc = sum_up(r, e);
     if (rc != ERR_OK) return rc;
     e->text[0] = '\0';      /* the cases have said why */
     return r->first_code;
@@ -449,6 +452,8 @@ static void run_free(struct run *r)
         scenario_estimator_free(r->x.extra[i]);
     free(r->x.extra);
     free(r->job);
+    free(r->all);
+    run_plain_free(&r->plain);
     scenarios_free(&r->set);
     buf_free(&r->json);
 }
@@ -460,9 +465,15 @@ static int open_folder(struct run *r, struct err *e)
         .only = args_text(a, "only"), .misses = args_text(a, "misses"),
         .resume = args_has(a, "resume"), .scenario = a->operand,
         .setting = a->setting, .n_setting = a->n_setting,
+        .shard = r->shard, .shards = r->shards,
         .word = a->argv, .n_word = a->argc
     };
 
+    if (r->plain.on) {
+        q.scenario = r->plain.operand;
+        q.setting = r->plain.setting;
+        q.n_setting = r->plain.n_setting;
+    }
     q.estimator = args_list(a, "estimator", &q.n_estimator);
     return run_folder_open(r->dir, &q, &r->x, &r->set, &r->record, e);
 }
@@ -482,57 +493,16 @@ static int run(const struct args *a, struct err *e)
     return rc;
 }
 
-static const struct command_option options[] = {
-    {"device", 0, "NAME", "where the step runs (default: dry)",
-     device_names, false},
-    {"out", 'o', "DIR", "folder of the records (default: out)", NULL, false},
-    {"only", 0, "GLOB", "only cases whose name, or SCENARIO/CASE, matches",
-     NULL, false},
-    {"jobs", 'j', "N", "run N cases at a time, each in a process of its own "
-     "(default: 1, in this one)", NULL, false},
-    {"estimator", 0, "FILE", "a Lua file with a further estimator", NULL,
-     true},
-    {"check", 0, NULL, "exit 4 when an estimate's raw error is outside its "
-     "case's tolerance", NULL, false},
-    {"histograms", 0, NULL, "write DIR/histograms/SCENARIO.CASE.csv: the rows "
-     "that each rank sent to each expert, for routing = {histogram = FILE} "
-     "on dry", NULL, false},
-    {"save-adapters", 0, "DIR", "write each case's adapters after its last "
-     "wave, and Adam's moments, in the format of peft: into DIR, or where "
-     "there are several cases into DIR/SCENARIO.CASE", NULL, false},
-    {"dump", 0, "DIR", "write each wave's numbers for comparison with other "
-     "programs, DIR/SCENARIO.CASE.waveN.safetensors: losses and weights by "
-     "row, logits, adapter gradients, experts chosen", NULL, false},
-    {"dump-rows", 0, "LIST", "packed rows whose logits --dump writes, as in "
-     "0,5-7 (default: 0)", NULL, false},
-    {"resume", 0, NULL, "keep the finished cases of an interrupted run and "
-     "go on", NULL, false},
-    {"misses", 0, "PCT", "write DIR/misses/*.json for every wave whose "
-     "peak is more than PCT percent of an estimate away from it, and for "
-     "those that ran out of memory; peakproof price prices it again",
-     NULL, false},
-    {"snapshot", 0, "DIR", "write a PyTorch memory snapshot of every wave on "
-     "every rank into DIR (docs.pytorch.org/memory_viz, peakproof replay, "
-     "peakproof import)", NULL, false},
-    {"unsafe", 0, NULL, "let scenarios use io and os", NULL, false},
-    {NULL, 0, NULL, NULL, NULL, false}
-};
-
-static const char *const examples[] = {
-    "peakproof run lua/scenarios/pr-accuracy.lua",
-    "peakproof run --out out/mine my.lua -- tokens=32768",
-    "peakproof run -j 2 --only '*-ep2' lua/scenarios/pr-accuracy.lua",
-    "peakproof run --device cpu lua/scenarios/tiny-train.lua -- waves=10",
-    NULL
-};
-
 const struct command cmd_run = {
     .name = "run",
     .synopsis = "[--device NAME] [--out DIR] [--only GLOB] [-j N] "
                 "[--estimator FILE]... [--check] [--resume] [--misses PCT] "
                 "[--snapshot DIR] [--histograms] [--save-adapters DIR] "
-                "[--dump DIR [--dump-rows LIST]] [--unsafe] [--json] "
-                "SCENARIO.lua... [-- name=value...]",
+                "[--dump DIR [--dump-rows LIST]] "
+                "[--unsafe] [--json] [--totals] [--shard I/N]\n"
+                "(SCENARIO.lua... [-- name=value...] | --lengths LIST "
+                "[--model M] [--cp LIST] [--ep LIST] [--lora-rank LIST] "
+                "[--layers LIST] [--waves N])",
     .about = "run scenarios: peaks and estimates of every case, into a folder",
     .text = "Runs every case of the scenarios: the step of each wave on each "
             "rank, and every estimator on the wave's plan. Prints one line "
@@ -552,13 +522,13 @@ const struct command cmd_run = {
             "A scenario's name without a folder is also looked for among the "
             "shipped ones (peakproof list). Values after -- set the options "
             "that the scenario declares.",
-    .option = options,
+    .option = run_options,
     .operand = "a SCENARIO.lua",
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = -1,
     .settings = true,
     .exits = {ERR_RUN, ERR_INPUT, ERR_CHECK, ERR_DEVICE, ERR_OOM, ERR_WRONG,
               ERR_INTERRUPTED},
-    .examples = examples,
+    .examples = run_examples,
     .run = run,
 };

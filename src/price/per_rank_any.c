@@ -35,6 +35,13 @@ static int64_t slack_of(int64_t bytes)
     return bytes > LARGE_BLOCK ? BLOCK_SLACK : SMALL_SLACK;
 }
 
+/* Boundaries are alike, and so are the holes that they fall into: what one
+** keeps all may keep. Three quarters of the most. */
+static int64_t boundary_slack(int64_t bytes)
+{
+    return bytes > LARGE_BLOCK ? BLOCK_SLACK * 3 / 2 : SMALL_SLACK;
+}
+
 /* A logits buffer has a segment of its own, and keeps what is left of it
 ** unless that can be cut off. */
 static int64_t buffer_slack(int64_t bytes)
@@ -159,7 +166,7 @@ static struct beside beside_all(const struct price_wave *w, int64_t r)
         for (l = 0; l < f->model->layers; l++) {
             int64_t bytes = price_boundary(f, g, r, l);
             b.boundaries = num_sadd(b.boundaries, bytes);
-            b.slack += slack_of(bytes);
+            b.slack += boundary_slack(bytes);
         }
     return b;
 }
@@ -234,7 +241,7 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
             memcpy(out->term[kind], term, sizeof term);
         above = num_sadd(above, own);
         b.boundaries -= price_boundary(f, g, r, l);
-        b.slack -= slack_of(price_boundary(f, g, r, l));
+        b.slack -= boundary_slack(price_boundary(f, g, r, l));
     }
 }
 
@@ -292,7 +299,7 @@ static void rank_head(const struct price_wave *w, int64_t r,
                               num_smul(3, logits));
     term[CAT_HEAD] = num_sadd(term[CAT_HEAD], num_smul(
         chunk, (f->head_rows < all ? 2 : 1) * w->row));
-    term[CAT_ROUNDING] = b->slack + 3 * slack_of(num_smul(rows, w->row))
+    term[CAT_ROUNDING] = b->slack + 3 * boundary_slack(num_smul(rows, w->row))
                          + 2 * slack_of(num_smul(chunk, w->row))
                          + 3 * buffer_slack(logits);
 }
@@ -315,8 +322,7 @@ static void put_common(const struct price_wave *w, int64_t r,
                                               + m->rotary_dim * F32));
     if (w->cold == 0) return;
     term[CAT_WORKSPACE] = w->te + BLAS_WORKSPACE
-        + num_max(BLAS_WORKSPACE, m->max_positions * (m->rotary_dim / 2)
-                                  * F32);
+        + m->max_positions * (m->rotary_dim / 2) * F32;
 }
 
 /* ---- all ranks ----------------------------------------------------------- */

@@ -146,6 +146,8 @@ struct record_wave {
 };
 
 struct record_case {
+    bool totals;            /* sums alone: no terms, no ranks but the one that
+                               an estimate is of */
     const char *device, *scenario, *name, *about;
     const char *model;
     int64_t layers, cp, ep, tp, pp, lora_rank;

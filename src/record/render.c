@@ -192,6 +192,17 @@ static int64_t most_loaded(const struct record_wave *w)
     return best;
 }
 
+/* The most-loaded rank's peak. */
+static void put_peak_total(struct rows *r)
+{
+    const struct record_wave *w = r->w;
+    int64_t most = most_loaded(w);
+    int64_t bytes = (int64_t)w->rank[most].peak.allocated;
+
+    put_record(r, RECORD_MAX, "peak", "total", &bytes, w->status, w->note);
+    put_peak_row(r, most, &w->rank[most]);
+}
+
 static void put_peaks(struct rows *r)
 {
     const struct record_wave *w = r->w;
@@ -199,6 +210,10 @@ static void put_peaks(struct rows *r)
 
     if (w->n_rank == 0) {
         put_record(r, RECORD_MAX, "peak", "total", NULL, w->status, w->note);
+        return;
+    }
+    if (r->c->totals) {
+        put_peak_total(r);
         return;
     }
     for (i = 0; i < w->n_rank; i++) {
@@ -286,14 +301,18 @@ static void put_estimates(struct rows *r)
         enum record_status s = e->supported ? STATUS_OK : STATUS_REFUSED;
         const char *note = e->supported ? NULL : e->reason;
         bool priced = e->supported || e->priced;
-        for (c = 0; c < CAT_COUNT && priced; c++)
+        for (c = 0; c < CAT_COUNT && priced && !r->c->totals; c++)
             put_record(r, RECORD_MAX, e->name, category_name((enum category)c),
                        &e->term[c], s, note);
         put_record(r, RECORD_MAX, e->name, "raw", priced ? &e->raw : NULL,
                    s, note);
         put_record(r, RECORD_MAX, e->name, "admitted",
                    priced ? &e->admitted : NULL, s, note);
-        if (e->supported) put_estimate_ranks(r, e);
+        if (e->supported && r->c->totals && e->n_rank > 0)
+            put_record(r, e->binding_rank, e->name, "raw", &e->raw,
+                       STATUS_OK, NULL);
+        else if (e->supported)
+            put_estimate_ranks(r, e);
     }
     for (i = 0; i < r->w->n_variant; i++)
         put_record(r, RECORD_MAX, r->w->variant[i].source, "raw",
@@ -338,7 +357,7 @@ static void put_varying(struct rows *r)
     if (w->has_loss)
         put_row(r, RECORD_LOSSES, &(struct record_loss){
             .wave = w->wave, .cold = w->cold, .loss = w->loss});
-    for (i = 0; i < w->n_timing; i++)
+    for (i = 0; i < w->n_timing && !r->c->totals; i++)
         put_row(r, RECORD_TIMINGS, &(struct record_time){
             .wave = w->wave, .cold = w->cold, .rank = w->timing[i].rank,
             .what = w->timing[i].what, .ns = w->timing[i].ns});
@@ -353,7 +372,7 @@ static void put_wave(struct rows *r)
     int64_t i;
 
     put_peaks(r);
-    for (i = 0; i < r->w->n_rank; i++)
+    for (i = 0; i < r->w->n_rank && !r->c->totals; i++)
         if (!r->w->rank[i].absent) put_kept(r, i, &r->w->rank[i]);
     put_estimates(r);
     put_varying(r);

@@ -2,14 +2,17 @@
 #include "run/folder.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <lua.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/version.h"
 
 /* The allow-listed part of the environment, and versions. */
@@ -145,12 +148,34 @@ static int check_inputs(const char *dir, const struct run_context *x,
     return rc;
 }
 
+void run_whole(const struct buf *identity, char out[20])
+{
+    snprintf(out, 20, "%016" PRIx64, hash_bytes(HASH_START,
+                                                buf_text(identity),
+                                                identity->len));
+}
+
+/* What merge goes by; shards of one run are then made different. */
+static int64_t describe_shard(const struct run_request *q,
+                              struct buf *identity,
+                              const char *pair[MAX_PAIRS][2], int64_t n,
+                              char whole[20], char shard[48])
+{
+    run_whole(identity, whole);
+    snprintf(shard, 48, "%" PRId64 "/%" PRId64, q->shard, q->shards);
+    buf_printf(identity, "shard %s\n", shard);
+    pair[n][0] = "whole", pair[n++][1] = whole;
+    pair[n][0] = "shard", pair[n++][1] = shard;
+    return n;
+}
+
 int run_folder_open(const char *dir, const struct run_request *q,
                     const struct run_context *x,
                     const struct scenario_set *set, struct record **out,
                     struct err *e)
 {
     const char *pair[MAX_PAIRS][2];
+    char whole[20], shard[48];
     struct buf identity = BUF_INIT, command = BUF_INIT;
     struct record_info info = {.commit = peakproof_version,
                                .pair = (const char *const (*)[2])pair};
@@ -158,6 +183,9 @@ int run_folder_open(const char *dir, const struct run_request *q,
 
     put_command(q, &command);
     info.n_pair = describe_environment(pair);
+    if (q->shards > 0)
+        info.n_pair = describe_shard(q, &identity, pair, info.n_pair, whole,
+                                     shard);
     info.identity = buf_text(&identity);
     info.command = buf_text(&command);
     if (rc == ERR_OK && (identity.failed || command.failed))

@@ -85,6 +85,7 @@ int run_identify(const struct run_request *q, const struct run_context *x,
     buf_printf(out, "version %s\ndevice %s\nonly %s\nmisses %s\n",
                peakproof_version, x->device, q->only ? q->only : "",
                q->misses ? q->misses : "");
+    if (x->totals) buf_puts(out, "totals\n");
     for (i = 0; i < q->n_setting; i++)
         buf_printf(out, "set %s\n", q->setting[i]);
     for (i = 0; i < q->n_estimator && rc == ERR_OK; i++) {

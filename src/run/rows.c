@@ -70,6 +70,7 @@ static void describe_case(const struct run_context *x,
                           struct record_case *out)
 {
     *out = (struct record_case){
+        .totals = x->totals,
         .device = x->device, .scenario = s->name, .name = c->name,
         .about = c->about, .layers = c->layers,
         .cp = c->cp, .ep = c->ep, .tp = c->tp, .pp = c->pp,

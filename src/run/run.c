@@ -173,7 +173,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
               int64_t i, struct case_result *out)
 {
     struct run_work w = {
-        .x = x, .s = s, .c = &s->kase[i], .inventory = i == 0,
+        .x = x, .s = s, .c = &s->kase[i], .inventory = i == 0 && !x->totals,
         .routed_rows = -1
     };
     struct err e = {ERR_OK, ""};

@@ -19,6 +19,8 @@
 **   checks.c      what --check checks beside tolerances
 **   kept.c        what cases that --resume keeps say again
 **   identity.c    what makes two runs the same; folder.c the folder it writes
+**   summary.c     what a run's records say in a few lines, and its worst cases
+**   as_lua.c      a case as the text of a scenario
 **   jobs.c        cases one by one, or in worker processes; results in order
 **
 ** A case's result depends on the case and the device alone, and is text, so
@@ -54,6 +56,7 @@ struct run_context {
     const int64_t *dump_rows;       /* [n_dump_rows] packed rows whose logits
                                        are dumped */
     int64_t n_dump_rows;
+    bool totals;                    /* records of sums alone */
     bool one_case;                  /* the run has a single case */
     int name_width;                 /* of the longest "scenario/case" */
     const volatile sig_atomic_t *interrupt;     /* not 0: stop */
@@ -129,6 +132,20 @@ int run_kept(const char *dir, const struct run_context *x,
              const struct run_job *job, int64_t n_job, struct run_kept *out,
              struct err *e) MUST_CHECK;
 void run_kept_free(struct run_kept *k);
+
+/* ---- many cases ---------------------------------------------------------- */
+
+/* A few lines on the records in dir: cases, those out of memory and refused,
+** and for each estimator its waves, those under the peak, and its errors. */
+int run_summary(const char *dir, struct buf *out, struct err *e) MUST_CHECK;
+/* The same; and the ten cases that each estimator is furthest under in, and
+** the ten it is furthest over in, are run once more, with all terms, into
+** dir/worst, and written as a scenario, dir/worst.lua. */
+int run_sum_up(const struct run_context *x, const char *dir,
+               const struct run_job *job, int64_t n_job, struct buf *out,
+               struct err *e) MUST_CHECK;
+/* The case as an item of the list of a scenario's cases. */
+void run_as_lua(const struct scenario_case *c, struct buf *out);
 
 /* ---- jobs --------------------------------------------------------------- */
 

@@ -48,6 +48,7 @@ static int list_kept(struct run_work *w, const struct ranks_one *o, int64_t i,
     int64_t n = 0;
     int kind, rc = ERR_OK;
 
+    if (w->x->totals) return ERR_OK;
     trace = mem_trace(o->mem, &end);
     for (kind = 0; kind < LAYER_KINDS && rc == ERR_OK; kind++) {
         which.kind = (enum layer_kind)kind;
@@ -182,7 +183,7 @@ static int note_ranks(struct run_work *w, const struct ranks *r, int rc,
 static int run_dry(struct run_work *w, struct err *e)
 {
     struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
-                      .waves = w->c->waves, .trace = true,
+                      .waves = w->c->waves, .trace = !w->x->totals,
                       .snapshots = w->x->snapshots};
     int rc = ranks_run(&r, e);
 

@@ -1,0 +1,277 @@
+/* summary.c - see run.h: a run's records in a few lines, and its worst cases */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/version.h"
+#include "record/read.h"
+#include "run/run.h"
+#include "run/work.h"
+
+enum { MAX_SOURCES = 32 };
+
+/* A wave's raw estimate against its peak. */
+struct error { const char *source; int64_t kase; double percent; };
+
+struct errors {
+    struct error *v;
+    int64_t n, cap;
+    const char *source[MAX_SOURCES];    /* as they come */
+    int n_source;
+};
+
+static int add_error(struct errors *x, struct error v, struct err *e)
+{
+    int i;
+
+    if (x->n == x->cap) {
+        int64_t cap = x->cap == 0 ? 1024 : 2 * x->cap;
+        struct error *more = realloc(x->v, (size_t)cap * sizeof *more);
+        if (more == NULL) return err_nomem(e);
+        x->v = more;
+        x->cap = cap;
+    }
+    for (i = 0; i < x->n_source; i++)
+        if (strcmp(x->source[i], v.source) == 0) break;
+    if (i == MAX_SOURCES) return ERR_OK;
+    if (i == x->n_source) x->source[x->n_source++] = v.source;
+    v.source = x->source[i];
+    x->v[x->n++] = v;
+    return ERR_OK;
+}
+
+/* Every raw estimate that has a peak; one that does not apply has none. */
+static int collect(const struct record_set *set, struct errors *x,
+                   struct err *e)
+{
+    int64_t i, k, peak;
+    int rc = ERR_OK;
+
+    for (i = 0; i < set->n_case && rc == ERR_OK; i++)
+        for (k = 0; k < set->kase[i].n_row && rc == ERR_OK; k++) {
+            const struct record_row *r = &set->kase[i].row[k];
+            if (r->rank != RECORD_MAX || strcmp(r->term, "raw") != 0 ||
+                !r->measured || r->status == STATUS_REFUSED ||
+                !record_bytes(&set->kase[i], r->wave, RECORD_MAX, "peak",
+                              "total", &peak) || peak <= 0) continue;
+            rc = add_error(x, (struct error){r->source, i,
+                                             run_percent(r->bytes, peak)},
+                           e);
+        }
+    return rc;
+}
+
+/* By source as it came, then from the furthest under up. */
+static int by_error(const void *a, const void *b)
+{
+    const struct error *x = a, *y = b;
+
+    if (x->source != y->source) return strcmp(x->source, y->source);
+    if (x->percent != y->percent) return x->percent < y->percent ? -1 : 1;
+    return x->kase < y->kase ? -1 : x->kase > y->kase;
+}
+
+/* The part of the sorted errors that is of one source. */
+static const struct error *part_of(const struct errors *x,
+                                   const char *source, int64_t *n)
+{
+    int64_t first = 0, end;
+
+    while (first < x->n && x->v[first].source != source) first++;
+    for (end = first; end < x->n && x->v[end].source == source; end++)
+        continue;
+    *n = end - first;
+    return x->v + first;
+}
+
+static void put_source(const struct errors *x, const char *source,
+                       struct buf *out)
+{
+    int64_t n, under = 0;
+    const struct error *v = part_of(x, source, &n);
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        under += v[i].percent < 0;
+        sum += v[i].percent;
+    }
+    if (n == 0) return;
+    buf_printf(out, "  %-28s %8" PRId64 " waves, %6" PRId64 " under; raw "
+               "%+.2f / %+.2f / %+.2f / %+.2f %% (least, mean, 95 %%, "
+               "most)\n", source, n, under, v[0].percent, sum / (double)n,
+               v[(n - 1) * 95 / 100].percent, v[n - 1].percent);
+}
+
+static int load(const char *dir, struct record_set **set, struct errors *x,
+                struct err *e)
+{
+    int rc = record_read(dir, set, e);
+
+    if (rc == ERR_OK) rc = collect(*set, x, e);
+    if (rc == ERR_OK && x->n > 0)
+        qsort(x->v, (size_t)x->n, sizeof *x->v, by_error);
+    return rc;
+}
+
+int run_summary(const char *dir, struct buf *out, struct err *e)
+{
+    struct record_set *set = NULL;
+    struct errors x = {0};
+    int64_t count[STATUS_COUNT] = {0}, i;
+    int k, rc = load(dir, &set, &x, e);
+
+    for (i = 0; rc == ERR_OK && i < set->n_case; i++)
+        count[set->kase[i].shape.status]++;
+    if (rc == ERR_OK)
+        buf_printf(out, "%" PRId64 " cases: %" PRId64 " out of memory, %"
+                   PRId64 " refused, %" PRId64 " failed\n", set->n_case,
+                   count[STATUS_OOM], count[STATUS_REFUSED],
+                   count[STATUS_ERROR] + count[STATUS_WRONG]);
+    for (k = 0; rc == ERR_OK && k < x.n_source; k++)
+        put_source(&x, x.source[k], out);
+    if (rc == ERR_OK && out->failed) rc = err_nomem(e);
+    free(x.v);
+    record_set_free(set);
+    return rc;
+}
+
+/* ---- the worst ----------------------------------------------------------- */
+
+/* Marks count cases from one end of a source's errors. */
+static void mark_worst(const struct error *v, int64_t n, int64_t count,
+                       bool over, bool *marked)
+{
+    int64_t i, at, seen = 0, last = -1;
+
+    for (i = 0; i < n && seen < count; i++) {
+        at = over ? n - 1 - i : i;
+        if (v[at].kase == last) continue;
+        last = v[at].kase;
+        marked[last] = true;
+        seen++;
+    }
+}
+
+static int64_t find_job(const struct run_job *job, int64_t n_job,
+                        const struct record_case *c)
+{
+    int64_t i;
+
+    for (i = 0; i < n_job; i++)
+        if (strcmp(job[i].scenario->kase[job[i].index].name, c->name) == 0 &&
+            strcmp(job[i].scenario->name, c->scenario) == 0) return i;
+    return -1;
+}
+
+/* Indices of jobs into *out [*n], in order, each once. */
+static int find_worst(const char *dir, const struct run_job *job,
+                      int64_t n_job, int64_t count, int64_t **out, int64_t *n,
+                      struct err *e)
+{
+    struct record_set *set = NULL;
+    struct errors x = {0};
+    bool *marked = NULL;
+    int64_t i, part, at;
+    int k, rc = load(dir, &set, &x, e);
+
+    *n = 0;
+    if (rc == ERR_OK) {
+        marked = calloc((size_t)set->n_case + 1, sizeof *marked);
+        *out = calloc((size_t)set->n_case + 1, sizeof **out);
+        if (marked == NULL || *out == NULL) rc = err_nomem(e);
+    }
+    for (k = 0; rc == ERR_OK && k < x.n_source; k++) {
+        const struct error *v = part_of(&x, x.source[k], &part);
+        if (strchr(x.source[k], '/') != NULL) continue;     /* a variant */
+        mark_worst(v, part, count, false, marked);
+        mark_worst(v, part, count, true, marked);
+    }
+    for (i = 0; rc == ERR_OK && i < set->n_case; i++) {
+        if (!marked[i]) continue;
+        at = find_job(job, n_job, &set->kase[i].shape);
+        if (at >= 0) (*out)[(*n)++] = at;
+    }
+    free(marked);
+    free(x.v);
+    record_set_free(set);
+    return rc;
+}
+
+/* Runs the jobs once more, with all terms, into dir. */
+static int record_worst(const struct run_context *x, const char *dir,
+                        const struct run_job *job, const int64_t *at,
+                        int64_t n, struct err *e)
+{
+    struct record_info info = {.identity = "worst", .command = "peakproof "
+                               "run", .commit = peakproof_version};
+    struct run_context full = *x;
+    struct err late = {ERR_OK, ""};
+    struct record *r;
+    int64_t i;
+    int closed, rc = record_open(dir, RECORD_REPLACE, &info, &r, e);
+
+    if (rc != ERR_OK) return rc;
+    full.totals = full.check = false;
+    full.miss_percent = -1;
+    for (i = 0; i < n && rc == ERR_OK; i++) {
+        struct case_result c;
+        run_case(&full, job[at[i]].scenario, job[at[i]].index, &c);
+        rc = record_append(r, &c.rows, e);
+        case_result_free(&c);
+    }
+    closed = record_close(r, rc == ERR_OK, &late);
+    if (rc == ERR_OK && closed != ERR_OK) {
+        *e = late;
+        rc = closed;
+    }
+    return rc;
+}
+
+static int write_worst(const char *path, const struct run_job *job,
+                       const int64_t *at, int64_t n, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    int64_t i;
+    int rc;
+
+    buf_puts(&text, "-- Cases that the estimates of a run were furthest off "
+             "in.\nreturn {name = \"worst\", cases = {\n");
+    for (i = 0; i < n; i++) {
+        const struct scenario_case *c =
+            &job[at[i]].scenario->kase[job[at[i]].index];
+        if (c->batch_kind != BATCH_LAYOUT) run_as_lua(c, &text);
+    }
+    buf_puts(&text, "}}\n");
+    rc = text.failed ? err_nomem(e)
+                     : file_write(path, text.data, text.len, e);
+    buf_free(&text);
+    return rc;
+}
+
+#define WORST 10
+
+int run_sum_up(const struct run_context *x, const char *dir,
+               const struct run_job *job, int64_t n_job, struct buf *out,
+               struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int64_t *at = NULL, n = 0;
+    int rc = run_summary(dir, out, e);
+
+    if (rc == ERR_OK) rc = find_worst(dir, job, n_job, WORST, &at, &n, e);
+    buf_printf(&path, "%s/worst", dir);
+    if (rc == ERR_OK && path.failed) rc = err_nomem(e);
+    if (rc == ERR_OK && n > 0)
+        rc = record_worst(x, path.data, job, at, n, e);
+    buf_puts(&path, ".lua");
+    if (rc == ERR_OK && path.failed) rc = err_nomem(e);
+    if (rc == ERR_OK && n > 0) rc = write_worst(path.data, job, at, n, e);
+    if (rc == ERR_OK && n > 0)
+        buf_printf(out, "the worst %" PRId64 ": %s/worst, and as scenarios "
+                   "in %s\n", n, dir, path.data);
+    free(at);
+    buf_free(&path);
+    return rc;
+}

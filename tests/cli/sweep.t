@@ -1,0 +1,67 @@
+# Many cases: totals, shards, merge; and cases without a scenario.
+
+$ peakproof run --totals -j 2 --out all sweep.lua -- count=12 most_tokens=5000 | sed -n '1p; /per-rank-any  /s/ waves,.*//p; $p' | tr -s ' ' | sed 's/^ //'
+> 12 cases: 0 out of memory, 0 refused, 0 failed
+> per-rank-any 24
+>* the worst *: all/worst, and as scenarios in all/worst.lua
+$ grep -c ',max,per-rank-any,raw,' all/records.csv; grep ',max,per-rank-any,boundaries,' all/records.csv
+> 24
+= 1
+$ grep -q ',max,per-rank-any,boundaries,' all/worst/records.csv
+$ peakproof run --out again all/worst.lua >table; cut -d, -f3-9 all/worst/records.csv | grep ',raw,\|,total,' >a; cut -d, -f3-9 again/records.csv | grep ',raw,\|,total,' | cmp - a
+
+# Shards, in any order and number of workers, are the whole.
+
+$ for i in 1 2 3; do peakproof run --totals --shard $i/3 --out s$i sweep.lua -- count=12 most_tokens=5000 >/dev/null; done; peakproof merge m s3 s1 s2 | head -n 1
+> 12 cases: 0 out of memory, 0 refused, 0 failed
+$ for f in records peaks cases inventory; do cmp m/$f.csv all/$f.csv; done
+$ peakproof merge n s1 s2
+! peakproof: shard 3 of 3 is missing
+= 3
+$ peakproof merge n s1 s2 s2
+! peakproof: shard 3 of 3 is followed by one of its number
+= 3
+$ peakproof merge n s1 all
+! peakproof: all/run.json: no whole: not of a run with --shard
+= 3
+$ peakproof run --totals --shard 4/3 sweep.lua
+! peakproof: run: --shard: '4/3' is not I/N, from 1/N to N/N
+= 2
+
+# An interrupted run goes on to the same bytes, the worst included.
+
+$ cp -r all half; head -n 60 half/records.csv >r; cp r half/records.csv; sed -i 's/"finished": true/"finished": false/' half/run.json; peakproof run --totals --resume --out half sweep.lua -- count=12 most_tokens=5000 >/dev/null; for f in records peaks cases worst/records; do cmp half/$f.csv all/$f.csv; done
+
+# Without a scenario.
+
+$ peakproof run --out o --lengths 2k..8k:x2,3000 --cp 2,4 --ep 1,2,4 --layers 8 | tail -n +2 | cut -d' ' -f1 | sort -u
+> shapes/2000.cp2.ep1.r8.l8
+> shapes/2000.cp2.ep2.r8.l8
+> shapes/2000.cp4.ep1.r8.l8
+> shapes/2000.cp4.ep2.r8.l8
+> shapes/2000.cp4.ep4.r8.l8
+> shapes/3000.cp2.ep1.r8.l8
+> shapes/3000.cp2.ep2.r8.l8
+> shapes/3000.cp4.ep1.r8.l8
+> shapes/3000.cp4.ep2.r8.l8
+> shapes/3000.cp4.ep4.r8.l8
+> shapes/4000.cp2.ep1.r8.l8
+> shapes/4000.cp2.ep2.r8.l8
+> shapes/4000.cp4.ep1.r8.l8
+> shapes/4000.cp4.ep2.r8.l8
+> shapes/4000.cp4.ep4.r8.l8
+> shapes/8000.cp2.ep1.r8.l8
+> shapes/8000.cp2.ep2.r8.l8
+> shapes/8000.cp4.ep1.r8.l8
+> shapes/8000.cp4.ep2.r8.l8
+> shapes/8000.cp4.ep4.r8.l8
+$ peakproof run --lengths 8q
+!* *is no whole number like 8192 or 8k
+!...
+= 3
+$ peakproof run --cp 2 sweep.lua
+! peakproof: run: --cp goes with --lengths only (a scenario says it itself)
+= 2
+$ peakproof run --lengths 8k sweep.lua
+! peakproof: run: --lengths stands instead of a scenario and its settings
+= 2
