@@ -15,6 +15,7 @@ struct layer_at {
     int64_t pairs;              /* that its experts are given */
     int64_t records;            /* bytes that the executor keeps */
     int64_t n_stage;
+    int64_t sent;               /* rows whose gradients come back at once */
     int64_t stage_q, stage_k;   /* padded rows of the widest stage */
     int64_t states, chunks;     /* of the delta rule */
     bool converted;             /* its input came in the other layout */

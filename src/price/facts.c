@@ -46,23 +46,35 @@ static int by_key(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* States that a rank holds: its pieces' own, and each that comes from another
-** rank once. */
-static int count_states(const struct rank_plan *r, int64_t rank, int64_t *out)
+/* Entries of a list of n keys that are different. */
+static int64_t distinct(int64_t *key, int64_t n)
 {
-    int64_t *from = malloc((size_t)(r->n_piece + 1) * sizeof *from);
-    int64_t i, n = 0;
+    int64_t i, sum = 0;
 
-    if (from == NULL) return ERR_RUN;
-    for (i = 0; i < r->n_piece; i++) {
-        const struct gdn_piece *x = &r->piece[i];
-        if (x->from_rank < 0 || x->from_rank == rank) continue;
-        from[n++] = (int64_t)x->from_rank << 40 | x->from_piece;
-    }
-    qsort(from, (size_t)n, sizeof *from, by_key);
-    *out = r->n_piece;
-    for (i = 0; i < n; i++) *out += i == 0 || from[i] != from[i - 1];
-    free(from);
+    qsort(key, (size_t)n, sizeof *key, by_key);
+    for (i = 0; i < n; i++) sum += i == 0 || key[i] != key[i - 1];
+    return sum;
+}
+
+/* States that a rank holds: its pieces' own, each that comes from another
+** rank once, and what is sent, once to each rank. */
+static int count_states(const struct plan *p, int64_t rank, int64_t *out)
+{
+    int64_t r, i, n = 0, cap = 1, *key;
+
+    for (r = 0; r < p->cp; r++) cap += p->rank[r].n_piece;
+    key = malloc((size_t)cap * sizeof *key);
+    if (key == NULL) return ERR_RUN;
+    for (r = 0; r < p->cp; r++)
+        for (i = 0; i < p->rank[r].n_piece; i++) {
+            const struct gdn_piece *x = &p->rank[r].piece[i];
+            if (x->from_rank < 0 || x->from_rank == r ||
+                (r != rank && x->from_rank != rank)) continue;
+            key[n++] = r * PRICE_MAX_RANKS * PRICE_MAX_ROWS / 8
+                       + x->from_rank * PRICE_MAX_ROWS / 8 + x->from_piece;
+        }
+    *out = p->rank[rank].n_piece + distinct(key, n);
+    free(key);
     return ERR_OK;
 }
 
@@ -77,7 +89,7 @@ static int copy_pieces(const struct plan *p, struct price_group *g)
     if (g->gdn_states == NULL || g->gdn_chunks == NULL) return ERR_RUN;
     for (r = 0; r < p->cp; r++) {
         const struct rank_plan *k = &p->rank[r];
-        if (count_states(k, r, &g->gdn_states[r]) != ERR_OK) return ERR_RUN;
+        if (count_states(p, r, &g->gdn_states[r]) != ERR_OK) return ERR_RUN;
         for (i = 0; i < k->n_piece; i++)
             g->gdn_chunks[r] += num_ceil_div(k->piece[i].len, CHUNK);
     }

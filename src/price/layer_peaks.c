@@ -259,6 +259,7 @@ static void attention_backward(const struct layer_at *at, struct instant *t)
     put_act(t, CAT_ATTENTION, 2, at->stage_q, q);
     put(t, CAT_ATTENTION, 1, at->stage_q, m->q_heads * F32);
     put(t, CAT_ATTENTION, 2, at->stage_k, kv * F32);
+    put(t, CAT_ATTENTION, 1, at->sent, 2 * kv * F32);
     t->tensors += 8;
     put_records(at, t);
     put_residual(at, t);

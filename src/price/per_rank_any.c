@@ -36,10 +36,13 @@ static int64_t slack_of(int64_t bytes)
 }
 
 /* Boundaries are alike, and so are the holes that they fall into: what one
-** keeps all may keep. Three quarters of the most. */
+** keeps all may keep. Three quarters of the most where they are small, as few
+** holes leave a rest then that can be cut off. */
 static int64_t boundary_slack(int64_t bytes)
 {
-    return bytes > LARGE_BLOCK ? BLOCK_SLACK * 3 / 2 : SMALL_SLACK;
+    if (bytes <= LARGE_BLOCK || bytes > 4 * LARGE_BLOCK)
+        return slack_of(bytes);
+    return BLOCK_SLACK * 3 / 2;
 }
 
 /* A logits buffer has a segment of its own, and keeps what is left of it
@@ -61,7 +64,8 @@ static int64_t hole_slack(int64_t bytes, int64_t boundary)
 
     if (bytes <= LARGE_BLOCK || boundary == 0) return slack_of(bytes) / 2;
     rest = num_round_up(bytes, boundary) - bytes;
-    return num_max(BLOCK_SLACK, rest <= LARGE_BLOCK ? rest : 0) / 2;
+    return num_max(BLOCK_SLACK / 2,
+                   rest <= LARGE_BLOCK ? rest / 2 : 0);
 }
 
 /* Of one layer's adapter gradients, those of the experts being the large. */
@@ -94,6 +98,27 @@ static int64_t padded(int64_t len, int64_t block)
     return num_max(num_round_up(len, block), 2 * block);
 }
 
+/* Rows whose keys' gradients come back in one fetch wave: every peer has
+** fetched no more than it attends to, nor than this rank has. */
+static int64_t most_sent(const struct price_facts *f,
+                         const struct price_group *p, int64_t r)
+{
+    int64_t i, k, most = 0, all = 0;
+
+    for (k = 0; k < f->cp; k++) all = num_max(all, p->n_stage[k]);
+    for (i = 0; i < all; i++) {
+        int64_t sum = 0;
+        for (k = 0; k < f->cp; k++) {
+            if (k == r || i >= p->n_stage[k] || p->stage[k][i].local)
+                continue;
+            sum = num_sadd(sum, num_min(p->stage[k][i].k,
+                                        p->attention_rows[r]));
+        }
+        most = num_max(most, sum);
+    }
+    return most;
+}
+
 /* The executor's records and its widest stage. One rank keeps none. */
 static void put_stages(const struct price_facts *f,
                        const struct price_group *p, int64_t r,
@@ -113,6 +138,7 @@ static void put_stages(const struct price_facts *f,
                                       f->k_block);
     at->stage_q = at->stage_k = 0;
     at->n_stage = p->n_stage[r];
+    at->sent = most_sent(f, p, r);
     for (i = 0; i < p->n_stage[r]; i++) {
         const struct stage *s = &p->stage[r][i];
         at->stage_q = num_max(at->stage_q, padded(s->q_len, f->q_block));

@@ -114,7 +114,7 @@ $ peakproof run --device tpu9 two.lua
 ! peakproof: run: --device: unknown value 'tpu9' (one of dry, cpu, cuda)
 = 2
 $ peakproof run
-! peakproof: run: needs a SCENARIO.lua (see peakproof run --help)
+! peakproof: run needs a SCENARIO.lua (or --lengths; 'peakproof help run' tells more)
 = 2
 $ peakproof run -j 0 two.lua
 ! peakproof: run: --jobs: '0' is not a whole number from 1 to 256

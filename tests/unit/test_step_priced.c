@@ -216,13 +216,13 @@ static void test_long_waves(void **state)
 /* ---- short waves --------------------------------------------------------- */
 
 /* A wave that needs little memory keeps what the allocator's blocks leave
-** over, of which there is no telling how much: 24 MB at most here. */
+** over, of which there is no telling how much: 40 MB at most here. */
 static void test_short_waves(void **state)
 {
     static const int64_t tokens[] = {64, 100, 150, 200, 333, 512, 700, 1000,
                                      1500, 2047, 3000, 4100, 5000, 4500};
     static const int64_t layers[] = {4, 8, 40}, rank[] = {1, 8};
-    static struct bars bars = {.percent = 8, .bytes = 24000000};
+    static struct bars bars = {.percent = 8, .bytes = 40000000};
     struct batch b;
     int t, l, k, r;
 
