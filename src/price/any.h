@@ -22,9 +22,9 @@ struct layer_at {
     bool fresh;                 /* the layer's gradients are not there yet */
 };
 
-/* What is alive at an instant, requested; in how many tensors, and how many of
-** those are blocks of the allocator's large pool. */
-struct instant { int64_t term[CAT_COUNT], blocks, tensors; };
+/* What is alive at an instant, requested, and its sum; in how many tensors, and
+** how many of those are blocks of the allocator's large pool. */
+struct instant { int64_t term[CAT_COUNT], sum, blocks, tensors; };
 
 #define SMALL_SLACK 512         /* a block's bytes are rounded up to that */
 
@@ -33,15 +33,23 @@ struct instant { int64_t term[CAT_COUNT], blocks, tensors; };
 #define LARGE_BLOCK (INT64_C(1) << 20)
 #define BLOCK_SLACK (INT64_C(1) << 19)
 
-/* The dearest instant of a layer, and the adapter gradients at it: above,
-** those of the layers above, and in the backward the layer's own too. */
+/* The instants of layers that differ in nothing but their number: the MoE of
+** the recompute, the experts' backward, the mixer's. */
+struct layer_instants {
+    bool made, fresh;
+    int64_t pairs;
+    struct instant at[3];
+};
+void layer_instants(const struct layer_at *at, struct layer_instants *out);
+
+/* The dearest one, borrowed, and the adapter gradients at it: above, those of
+** the layers above, and in the backward the layer's own too. */
 struct layer_peak {
-    struct instant at;
+    const struct instant *at;
     int64_t gradients, bytes;
 };
-
-void layer_peak(const struct layer_at *at, int64_t above, int64_t own,
-                struct layer_peak *out);
+struct layer_peak layer_peak(const struct layer_instants *x, int64_t above,
+                             int64_t own);
 
 /* Pairs of a layer of that kind that rank r's EP group routes in all. */
 int64_t price_group_pairs(const struct price_facts *f, int64_t g, int64_t r,

@@ -267,30 +267,39 @@ static void attention_backward(const struct layer_at *at, struct instant *t)
 
 /* ---- the dearest --------------------------------------------------------- */
 
-static void take(struct layer_peak *out, const struct instant *t,
-                 int64_t gradients)
+static void sum_up(struct instant *t)
 {
-    int64_t bytes = num_sadd(price_sum(t->term), gradients);
-
-    bytes = num_sadd(bytes, num_smul(t->blocks, BLOCK_SLACK));
-    if (bytes <= out->bytes) return;
-    *out = (struct layer_peak){*t, gradients, bytes};
+    t->sum = price_sum(t->term);
 }
 
-void layer_peak(const struct layer_at *at, int64_t above, int64_t own,
-                struct layer_peak *out)
+void layer_instants(const struct layer_at *at, struct layer_instants *out)
 {
-    struct instant a = {{0}, 0, 0}, b = a, c = a;
-    int64_t all = num_sadd(above, own);
-
-    *out = (struct layer_peak){.bytes = -1};
-    recompute(at, &a);
-    take(out, &a, above);
-    experts_backward(at, &b);
-    take(out, &b, all);
+    *out = (struct layer_instants){
+        .made = true, .pairs = at->pairs, .fresh = at->fresh
+    };
+    recompute(at, &out->at[0]);
+    experts_backward(at, &out->at[1]);
     if (at->kind == LAYER_GDN)
-        gdn_backward(at, &c);
+        gdn_backward(at, &out->at[2]);
     else
-        attention_backward(at, &c);
-    take(out, &c, all);
+        attention_backward(at, &out->at[2]);
+    sum_up(&out->at[0]);
+    sum_up(&out->at[1]);
+    sum_up(&out->at[2]);
+}
+
+struct layer_peak layer_peak(const struct layer_instants *x, int64_t above,
+                             int64_t own)
+{
+    struct layer_peak out = {NULL, 0, -1};
+    int i;
+
+    for (i = 0; i < 3; i++) {
+        const struct instant *t = &x->at[i];
+        int64_t gradients = i == 0 ? above : num_sadd(above, own);
+        int64_t bytes = num_sadd(num_sadd(t->sum, gradients),
+                                 num_smul(t->blocks, BLOCK_SLACK));
+        if (bytes > out.bytes) out = (struct layer_peak){t, gradients, bytes};
+    }
+    return out;
 }

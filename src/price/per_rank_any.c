@@ -225,49 +225,78 @@ static int64_t group_boundaries(const struct price_facts *f, int64_t g,
 
 /* ---- layer by layer ------------------------------------------------------ */
 
-/* The layer at its peak with what is beside it. */
+/* The dearest instants so far of one rank, by kind of layer. */
+struct dearest { int64_t bytes[LAYER_KINDS]; };
+
+/* The layer at its peak with what is beside it, where that is dearer. */
 static void finish(const struct layer_peak *p, const struct beside *b,
-                   int64_t incoming, int64_t term[CAT_COUNT])
+                   int64_t incoming, int64_t *dearest,
+                   int64_t term[CAT_COUNT])
 {
     int64_t slack = b->slack + slack_of(incoming)
-                    + p->at.blocks * BLOCK_SLACK
-                    + p->at.tensors * SMALL_SLACK;
+                    + p->at->blocks * BLOCK_SLACK
+                    + p->at->tensors * SMALL_SLACK;
+    int64_t bytes = num_sadd(num_sadd(p->at->sum, p->gradients),
+                             num_sadd(b->boundaries, incoming));
 
     if (p->gradients > 0) slack += b->gradient_slack;
-    memcpy(term, p->at.term, sizeof p->at.term);
+    bytes = num_sadd(bytes, slack);
+    if (bytes <= *dearest) return;
+    *dearest = bytes;
+    memcpy(term, p->at->term, sizeof p->at->term);
     term[CAT_BOUNDARIES] = b->boundaries;
     term[CAT_INPUT_GRADIENT] = num_sadd(term[CAT_INPUT_GRADIENT], incoming);
     term[CAT_ADAPTER_GRADIENTS] = p->gradients;
     term[CAT_ROUNDING] = slack;
 }
 
+/* What layers of a group hold, made once for those that are alike: by kind,
+** whether the input is converted, and the output's layout. */
+struct alike {
+    struct layer_at at[LAYER_KINDS];
+    struct layer_instants made[LAYER_KINDS][2][LAYER_KINDS];
+};
+
+static const struct layer_instants *instants_of(struct alike *x,
+                                                const struct price_wave *w,
+                                                int64_t g, int64_t r,
+                                                int64_t layer, bool fresh)
+{
+    const struct model *m = w->f->model;
+    enum layer_kind kind = m->kind[layer];
+    struct layer_at *at = &x->at[kind];
+    struct layer_instants *i;
+
+    put_layer(w->f, g, r, layer, w->share, fresh, at);
+    i = &x->made[kind][at->converted][model_output_layout(m, layer)];
+    if (!i->made || i->pairs != at->pairs || i->fresh != fresh)
+        layer_instants(at, i);
+    return i;
+}
+
 /* The group's layers from the last one down; above: gradients that are there
 ** when it begins. */
 static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
                         const int64_t *pending, int64_t above,
-                        struct beside b, struct price_rank *out)
+                        struct beside b, struct alike *x, struct dearest *d,
+                        struct price_rank *out)
 {
     const struct price_facts *f = w->f;
-    struct layer_at at[LAYER_KINDS] = {
-        [LAYER_ATTENTION] = layers_of(w, g, r, LAYER_ATTENTION),
-        [LAYER_GDN] = layers_of(w, g, r, LAYER_GDN),
-    };
     int64_t slack = gradient_slack(w, g, r), l;
 
     for (l = f->model->layers - 1; l >= 0; l--) {
         enum layer_kind kind = f->model->kind[l];
-        int64_t own = pending != NULL ? pending[l] : 0, term[CAT_COUNT];
-        struct layer_peak peak;
+        int64_t own = pending != NULL ? pending[l] : 0, saved;
+        struct layer_peak peak = layer_peak(
+            instants_of(x, w, g, r, l, own > 0), above, own);
 
-        put_layer(f, g, r, l, w->share, own > 0, &at[kind]);
-        layer_peak(&at[kind], above, own, &peak);
         if (own > 0) b.gradient_slack += slack;
-        finish(&peak, &b, num_smul(at[kind].out_rows, w->row), term);
-        if (price_sum(term) > price_sum(out->term[kind]))
-            memcpy(out->term[kind], term, sizeof term);
+        finish(&peak, &b, num_smul(x->at[kind].out_rows, w->row),
+               &d->bytes[kind], out->term[kind]);
         above = num_sadd(above, own);
-        b.boundaries -= price_boundary(f, g, r, l);
-        b.slack -= boundary_slack(price_boundary(f, g, r, l));
+        saved = price_boundary(f, g, r, l);
+        b.boundaries -= saved;
+        b.slack -= boundary_slack(saved);
     }
 }
 
@@ -280,6 +309,8 @@ static void rank_layers(const struct price_wave *w, int64_t r,
 {
     const struct price_facts *f = w->f;
     struct adapter_left behind;
+    struct dearest d = {{0, 0}};
+    struct alike x;
     int64_t g, o;
 
     adapter_left_make(f, r, &behind);
@@ -290,12 +321,15 @@ static void rank_layers(const struct price_wave *w, int64_t r,
 
         if (pending != NULL)
             left = num_sadd(left, pending[f->model->layers]);
-        walk_layers(w, g, r, pending, left, *b, out);
+        memset(x.made, 0, sizeof x.made);
+        x.at[LAYER_ATTENTION] = layers_of(w, g, r, LAYER_ATTENTION);
+        x.at[LAYER_GDN] = layers_of(w, g, r, LAYER_GDN);
+        walk_layers(w, g, r, pending, left, *b, &x, &d, out);
         for (o = 0; pending != NULL && o < f->n_group; o++) {
             struct beside after = *b;
             if (o == g || !same_slot(f, o, g)) continue;
             after.boundaries -= group_boundaries(f, o, r);
-            walk_layers(w, g, r, NULL, all, after, out);
+            walk_layers(w, g, r, NULL, all, after, &x, &d, out);
         }
     }
 }

@@ -1,0 +1,189 @@
+/*
+** lua/estimators: the same bytes as the estimators in C, on thousands of
+** random facts. PEAKPROOF_SEED replays a failure.
+*/
+#include <stdio.h>
+
+#include "price_help.h"
+#include "script/scenario.h"
+
+enum { GROUPS = 3, ROUNDS = 1500 };
+
+static struct model model[3];
+
+static int setup(void **state)
+{
+    (void)state;
+    model[0] = help_model(QWEN36, 40);
+    model[1] = help_model("lua/models/Qwen3-Next-80B-A3B.json", 7);
+    model[2] = help_model("lua/models/Qwen3-30B-A3B.json", 5);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    int i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) model_free(&model[i]);
+    return 0;
+}
+
+/* A group of two ranks with all that it may hold. */
+struct known {
+    struct two_ranks t;
+    int64_t states[2], chunks[2], pairs[2 * 40];
+};
+
+static void random_stages(struct two_ranks *t, int r, uint64_t *s)
+{
+    int64_t own = t->attention[r], i;
+
+    t->n_stage[r] = help_below(s, 4);
+    for (i = 0; i < t->n_stage[r]; i++) {
+        bool local = i == 0 && help_below(s, 4) > 0;
+        bool full = local || help_below(s, 2) == 0;
+        int64_t q = full ? own : help_below(s, own + 1);
+        int64_t k = local ? own : help_below(s, 60000);
+
+        t->at[r][i] = (struct stage){
+            .local = local, .q_full = full, .k_full = local, .q = q, .k = k,
+            .q_len = (q + 127) / 128 * 128, .k_len = (k + 127) / 128 * 128,
+        };
+    }
+}
+
+static void random_group(struct known *k, struct price_group *g, uint64_t *s)
+{
+    int64_t most = help_below(s, 2) ? 200 : 100000;
+    int r, i;
+
+    for (r = 0; r < 2; r++) {
+        k->t.attention[r] = help_below(s, most) + (r == 0);
+        k->t.gdn[r] = help_below(s, most);
+        random_stages(&k->t, r, s);
+        k->states[r] = help_below(s, 20);
+        k->chunks[r] = k->t.gdn[r] / 64 + help_below(s, 20);
+        for (i = 0; i < 40; i++)
+            k->pairs[40 * r + i] = help_below(s, 8 * most);
+    }
+    *g = help_group(&k->t, help_below(s, 12) > 0);
+    if (help_below(s, 3) == 0) g->routed_rows = help_below(s, 2 * most);
+    if (help_below(s, 5) == 0) strcpy(g->slot, PRICE_BASE_SLOT);
+    else if (help_below(s, 3) == 0) strcpy(g->slot, "other");
+    if (help_below(s, 2) == 0) g->gdn_states = k->states;
+    if (help_below(s, 2) == 0) g->gdn_chunks = k->chunks;
+    if (help_below(s, 2) == 0) g->routed_pairs = k->pairs;
+}
+
+static struct price_facts random_facts(struct known *k,
+                                       struct price_group *g, uint64_t *s)
+{
+    static const int64_t ranks[] = {0, 1, 4, 7, 8, 12, 16, 64};
+    int64_t n = 1 + help_below(s, GROUPS), i;
+    struct price_facts f;
+
+    for (i = 0; i < n; i++) random_group(&k[i], &g[i], s);
+    f = help_facts(&model[help_below(s, 3)], g, n, 2,
+                   (int64_t)1 << help_below(s, 6));
+    f.lora_rank = ranks[help_below(s, 8)];
+    f.cold = help_below(s, 2);
+    f.moe_stages = help_below(s, 4) > 0;
+    f.routing_state = help_below(s, 4) > 0;
+    f.head_rows = help_below(s, 2) * help_below(s, 1000);
+    f.output_bytes = help_below(s, 3) * 12345;
+    f.hybridep_held_rows = help_below(s, 3) - 1;
+    f.packed_length = 1 + help_below(s, 100000);
+    if (help_below(s, 3) > 0) help_pending(&f);
+    return f;
+}
+
+static struct scenario_estimators *load(const char *name)
+{
+    struct scenario_limits limits = {0};
+    struct scenario_estimators *out;
+    char path[128];
+    struct err e;
+
+    snprintf(path, sizeof path, "lua/estimators/%s.lua", name);
+    if (scenario_estimator_load(path, "lua", &limits, &out, &e) != ERR_OK)
+        fail_msg("%s", e.text);
+    return out;
+}
+
+static void compare(const struct estimate *want, const struct estimate *got,
+                    const char *name, uint64_t seed)
+{
+    int c;
+
+    if (want->supported != got->supported)
+        fail_msg("%s, seed %llu: supported %d, in Lua %d (%s)", name,
+                 (unsigned long long)seed, want->supported, got->supported,
+                 got->reason);
+    if (!want->supported) return;
+    for (c = 0; c < CAT_COUNT; c++)
+        if (want->term[c] != got->term[c])
+            fail_msg("%s, seed %llu: %s is %lld, in Lua %lld", name,
+                     (unsigned long long)seed,
+                     category_name((enum category)c),
+                     (long long)want->term[c], (long long)got->term[c]);
+    assert_int_equal(want->raw, got->raw);
+    assert_int_equal(want->admitted, got->admitted);
+}
+
+static void hold(const char *name)
+{
+    struct scenario_estimators *lua = load(name);
+    const struct price_estimator *c = price_find(name);
+    struct estimate *want = malloc(sizeof *want), *got = malloc(sizeof *got);
+    struct price_group g[GROUPS];
+    struct known k[GROUPS];
+    int64_t i, supported = 0;
+    struct err e;
+
+    for (i = 0; i < ROUNDS; i++) {
+        uint64_t seed = help_seed() + (uint64_t)i, s = seed;
+        struct price_facts f = random_facts(k, g, &s);
+
+        if (f.model->experts % f.ep == 0) {
+            if (c->price(&f, want, &e) != ERR_OK) fail_msg("%s", e.text);
+            if (scenario_estimator_call(lua, 0, &f, got, &e) != ERR_OK)
+                fail_msg("%s, seed %llu: %s", name, (unsigned long long)seed,
+                         e.text);
+            compare(want, got, name, seed);
+            supported += want->supported;
+        }
+        free(f.pending);
+    }
+    assert_true(supported > ROUNDS / 2);
+    free(want);
+    free(got);
+    scenario_estimator_free(lua);
+}
+
+static void test_busiest_rank(void **state)
+{
+    (void)state;
+    hold("busiest-rank");
+}
+
+static void test_per_rank(void **state)
+{
+    (void)state;
+    hold("per-rank");
+}
+
+static void test_per_rank_any(void **state)
+{
+    (void)state;
+    hold("per-rank-any");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_busiest_rank), cmocka_unit_test(test_per_rank),
+        cmocka_unit_test(test_per_rank_any),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
