@@ -244,7 +244,7 @@ static const struct command_option options[] = {
      .help = "what is allocated after an event (its number, or "
              "time=MICROSECONDS), at the peak, start, end, or first oom"},
     {.name = "since", .arg = "POINT",
-     .help = "what grew from there to the end"},
+     .help = "what grew from there to the first --at, or to the end"},
     {.name = "waves", .arg = "NAME",
      .help = "show only annotations whose name begins so: the peak of "
              "each"},

@@ -83,6 +83,7 @@ static int list_points(struct account *a, const struct account_ask *ask,
     }
     a->i_end = n;
     name_point(&p[n++], "end", w->events - 1);
+    a->i_to = ask->n_at > 0 ? a->i_at : a->i_end;
     a->n_point = n;
     return rc;
 }

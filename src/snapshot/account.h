@@ -18,7 +18,8 @@ struct account_ask {
     const char *const *at;      /* points: an event, "time=US", "peak",
                                    "end", "oom"; [n_at] */
     int n_at;
-    const char *since;          /* growth from this point on; NULL */
+    const char *since;          /* growth from this point to the first of at,
+                                   or to the end; NULL */
     const char *waves;          /* annotations that are waves; NULL */
     const struct mem_config *set;   /* other settings to replay under; NULL */
     const char *set_text;       /* them, as they were given */
@@ -49,6 +50,7 @@ struct account {
     struct account_point *point;    /* owned: peak, ooms, at..., end */
     int n_point, i_peak, i_end, i_since;    /* -1: none */
     int i_at, n_at;         /* those asked for */
+    int i_to;               /* where growth from i_since ends */
     struct phases phases;
 };
 

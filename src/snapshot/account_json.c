@@ -119,7 +119,7 @@ static json_t *growth_json(const struct account *a)
     int64_t n = 0;
 
     if (list == NULL
-        || compose_change(&a->point[a->i_since].is, &a->point[a->i_end].is,
+        || compose_change(&a->point[a->i_since].is, &a->point[a->i_to].is,
                           &c, &n, &e) != ERR_OK) {
         json_decref(list);
         return NULL;

@@ -137,7 +137,7 @@ static void put_point(struct buf *b, const struct account *a,
 static int put_growth(struct buf *b, const struct account *a,
                       const struct account_ask *ask, struct err *e)
 {
-    const struct composition *from, *to = &a->point[a->i_end].is;
+    const struct composition *from, *to = &a->point[a->i_to].is;
     struct change *c;
     int64_t n, shown = 0;
     int rc;
@@ -146,8 +146,12 @@ static int put_growth(struct buf *b, const struct account *a,
     from = &a->point[a->i_since].is;
     rc = compose_change(from, to, &c, &n, e);
     if (rc != ERR_OK) return rc;
-    buf_printf(b, "\n  growth from event %" PRId64 " to the end: ",
-               from->event);
+    if (a->i_to == a->i_end)
+        buf_printf(b, "\n  growth from event %" PRId64 " to the end: ",
+                   from->event);
+    else
+        buf_printf(b, "\n  growth from event %" PRId64 " to event %" PRId64
+                   ": ", from->event, to->event);
     buf_put_grouped(b, (int64_t)to->allocated - (int64_t)from->allocated);
     buf_puts(b, " B\n");
     for (int64_t i = 0; i < n; i++) {

@@ -51,6 +51,9 @@ $ peakproof replay --since 3 c.pickle | sed -n '/growth/,$p'
 >         -314,572,800  attention (model.py:20)
 >          209,715,200  adam (model.py:40)
 >         -209,715,200  mlp (model.py:30)
+$ peakproof replay --since 1 --at 3 c.pickle | sed -n '/growth/,$p'
+>   growth from event 1 to event 3: 209,715,200 B
+>          209,715,200  mlp (model.py:30)
 + groups
 | # the mixer and the rest
 | mixer: attention (

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "fault.h"
-#include "snapshot/replay.h"
+#include "snapshot/series.h"
 
 enum { BLOCKS = 3000 };
 
@@ -112,6 +112,34 @@ static struct mem *traced_work(struct mem_dry_source *dry)
     return m;
 }
 
+/* All that is told of a device. */
+static int tell(const struct snapshot *s, struct err *e)
+{
+    static const char *const at[] = {"5", "start"};
+    struct mem_config other = {.expandable = true};
+    struct account_ask ask = {.by = BY_FRAME, .at = at, .n_at = 2,
+                              .since = "3", .set = &other,
+                              .set_text = "expandable_segments=True",
+                              .least_limit = true};
+    struct account a;
+    struct series t;
+    struct buf b = BUF_INIT;
+    int rc = account_device(s, 0, "f", &ask, &a, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = series_make(&a, &ask, 50, &t, e);
+    if (rc == ERR_OK) {
+        series_svg(&t, &a, "t", true, &b);
+        series_free(&t);
+    }
+    if (rc == ERR_OK) rc = series_folded(&a, 9, &b, e);
+    if (rc == ERR_OK) rc = account_tell(&a, &ask, "f", &b, e);
+    if (rc == ERR_OK && b.failed) rc = err_nomem(e);
+    buf_free(&b);
+    account_free(&a);
+    return rc;
+}
+
 static int snapshot_run(const struct mem *m, size_t n)
 {
     struct buf b = BUF_INIT;
@@ -125,6 +153,7 @@ static int snapshot_run(const struct mem *m, size_t n)
     if (rc == ERR_OK) rc = snapshot_read(b.data, b.len, "f", &s, &e);
     if (rc == ERR_OK) {
         rc = replay_device(&s, 0, "f", &s.config, &r, &e);
+        if (rc == ERR_OK) rc = tell(&s, &e);
         snapshot_free(&s);
     }
     buf_free(&b);
