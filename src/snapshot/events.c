@@ -95,6 +95,13 @@ static bool pool_of(const struct pickle *v, uint32_t pool[2],
     return true;
 }
 
+static bool same_lane(const struct snapshot_lane *a,
+                      const struct snapshot_lane *b)
+{
+    return a->stream == b->stream && a->pool[0] == b->pool[0]
+        && a->pool[1] == b->pool[1];
+}
+
 bool reading_lane(struct reading *r, uint64_t stream,
                   const struct pickle *pool, uint16_t *out, const char **why)
 {
@@ -103,10 +110,11 @@ bool reading_lane(struct reading *r, uint64_t stream,
     int64_t i;
 
     if (!pool_of(pool, want.pool, why)) return false;
-    for (i = 0; i < s->n_lane; i++)
-        if (s->lane[i].stream == stream && s->lane[i].pool[0] == want.pool[0]
-            && s->lane[i].pool[1] == want.pool[1])
-            break;
+    if (r->lane < s->n_lane && same_lane(&s->lane[r->lane], &want)) {
+        *out = (uint16_t)r->lane;
+        return true;
+    }
+    for (i = 0; i < s->n_lane && !same_lane(&s->lane[i], &want); i++) {}
     if (i == LANES_MOST) {
         *why = "more than 4096 streams and pools";
         return false;
@@ -118,6 +126,7 @@ bool reading_lane(struct reading *r, uint64_t stream,
         s->lane = p;
         p[s->n_lane++] = want;
     }
+    r->lane = i;
     *out = (uint16_t)i;
     return true;
 }

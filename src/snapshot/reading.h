@@ -33,6 +33,7 @@ struct reading {
     int64_t bad_event;              /* the first that is not right; -1 */
     bool bad;                       /* the one being read is not */
     char bad_why[160];
+    int64_t lane;                   /* the last one asked for */
     uint32_t *id;                   /* scratch; owned */
     size_t cap_id;
     const char *origin;
