@@ -207,9 +207,9 @@ static void note_set(struct notes *n, const struct account *a,
         end_line(n);
     }
     if (r->ooms > 0) {
-        buf_printf(&n->line, "with %.200s: %" PRIu64 " allocations fail, "
-                   "the first at event %" PRId64, ask->set_text, r->ooms,
-                   r->first_oom);
+        buf_printf(&n->line, "with %.200s: %" PRIu64 " request%s, the first "
+                   "at event %" PRId64, ask->set_text, r->ooms,
+                   r->ooms == 1 ? " fails" : "s fail", r->first_oom);
         end_line(n);
     }
     if (r->address_mismatches == 0 && r->segment_mismatches == 0) {

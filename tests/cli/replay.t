@@ -107,7 +107,7 @@ $ peakproof replay --set roundup_power2_divisions=4 $TOP/tests/fuzz/corpus/snaps
 >   bytes           peak, recorded         peak, --set                 end
 >   allocated        2,004,878,848       2,151,679,488           7,342,080
 $ peakproof replay --set limit=1000000000 $TOP/tests/fuzz/corpus/snapshot/protocol4 | grep '! with'
->   ! with limit=1000000000: 1 allocations fail, the first at event 4
+>   ! with limit=1000000000: 1 request fails, the first at event 4
 $ peakproof replay --set limit=? $TOP/tests/golden/snapshots/growing-lengths.pickle | grep least
 >   least limit under which every request succeeds: 199,229,440 B; 2 MiB less fails first at event 37
 $ peakproof replay --set limit=? $TOP/tests/golden/snapshots/oom-recorded.pickle | grep least
@@ -179,6 +179,15 @@ $ for f in expandable roundup; do zcat $TOP/tests/golden/snapshots/$f.pickle.gz 
 >   reserved           488,636,416         297,795,584
 $ zcat $TOP/tests/golden/snapshots/expandable.pickle.gz | peakproof replay --set expandable_segments=False - | grep '^  reserved'
 >   reserved           442,499,072         480,247,808         295,698,432
+
+# Under the limit that the recorded processes had (429.47 MiB), the request that
+# failed there fails, and no other.
+
+$ for f in oom expandable-oom; do zcat $TOP/tests/golden/snapshots/$f.pickle.gz | peakproof replay --set limit=450330624 - | grep -E '! with'; done
+>   ! with limit=450330624: 1 request fails, the first at event 1381
+>   ! with limit=450330624: every block and segment stays where it was recorded
+>   ! with limit=450330624: 1 request fails, the first at event 1359
+>   ! with limit=450330624: every block and segment stays where it was recorded
 
 # Two snapshots.
 
