@@ -97,10 +97,14 @@ static json_t *ooms_json(const struct account *a)
 
     for (int64_t i = 0; i < a->walk.n_oom && list != NULL; i++) {
         const struct walk_oom *o = &a->walk.oom[i];
+        uint32_t stack = a->s->device[a->device].event[o->event].stack;
+        char key[512];
 
+        compose_key(a->s, BY_FRAME, NULL, &(struct live_block){.stack = stack},
+                    o->event, key, sizeof key);
         if (json_array_append_new(list, json_pack(
-                "{s:I, s:I, s:o, s:I, s:I}", "event", (json_int_t)o->event,
-                "asked_bytes", (json_int_t)o->asked, "free_bytes",
+                "{s:I, s:s, s:I, s:o, s:I, s:I}", "event", (json_int_t)o->event,
+                "frame", key, "asked_bytes", (json_int_t)o->asked, "free_bytes",
                 o->free > INT64_MAX ? json_null() : number(o->free),
                 "allocated_bytes", (json_int_t)o->now.allocated,
                 "reserved_bytes", (json_int_t)o->now.reserved)) != 0) {

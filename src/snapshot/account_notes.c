@@ -76,8 +76,16 @@ static void note_ooms(struct notes *n, const struct account *a)
     for (int64_t i = 0; i < a->walk.n_oom && i < 8; i++) {
         const struct walk_oom *o = &a->walk.oom[i];
 
-        buf_printf(&n->line, "out of memory at event %" PRId64 ": asked ",
-                   o->event);
+        const struct snapshot_event *v =
+            &a->s->device[a->device].event[o->event];
+        char key[300] = "";
+
+        if (v->stack != 0)
+            compose_key(a->s, BY_FRAME, NULL,
+                        &(struct live_block){.stack = v->stack}, o->event,
+                        key, sizeof key);
+        buf_printf(&n->line, "out of memory at event %" PRId64 ": %s%sasked ",
+                   o->event, key, key[0] != '\0' ? " " : "");
         put_bytes(n, o->asked);
         if (o->free != UINT64_MAX) {
             buf_puts(&n->line, " with ");

@@ -110,7 +110,7 @@ void compose_key(const struct snapshot *s, enum compose_by by,
                  const struct patterns *p, const struct live_block *b,
                  int64_t now, char *key, size_t n)
 {
-    const struct snapshot_lane *l = &s->lane[b->lane];
+    const struct snapshot_lane *l = s->n_lane > 0 ? &s->lane[b->lane] : NULL;
 
     if (by == BY_SIZE)
         snprintf(key, n, "%" PRIu64 " B", b->requested);

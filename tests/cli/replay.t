@@ -82,7 +82,7 @@ $ peakproof replay --patterns groups --by file c.pickle
 $ for f in no-trace ring-overflow oom-recorded private-pool conf-throw; do peakproof replay $TOP/tests/golden/snapshots/$f.pickle | grep '!'; done
 >*   ! no history was recorded: a state, without a peak (to record one: *
 >*   ! the ring buffer overflowed (3 entries kept): peaks are of the last 3 events only; before, allocated may have been up to 1,048,576,000 B (reserved)*
->   ! out of memory at event 2: asked 41,943,040 B with 20,971,520 B free on the device; 62,914,560 B allocated, 62,914,560 B reserved
+>   ! out of memory at event 2: forward (model.py:10) asked 41,943,040 B with 20,971,520 B free on the device; 62,914,560 B allocated, 62,914,560 B reserved
 >   ! not predicted, but followed as recorded: private pools (CUDA graphs)
 >   ! throw_on_cudamalloc_oom:True decided nothing: no out-of-memory and no freed segment
 
