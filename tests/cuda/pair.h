@@ -16,6 +16,10 @@
 #include "../emu/control.h"
 
 #define PAIR_SCRATCH (-1.0)
+/* A pad with which the third row of a view is beyond element 2^31. */
+#define PAIR_FAR ((int64_t)1 << 30)
+/* Beside each row of a far view so many bytes are looked at. */
+enum { PAIR_MARGIN = 64 };
 
 extern const struct dev_ops cu_ops;
 
@@ -25,6 +29,7 @@ struct pair_matrix {
     double limit;
     unsigned char *block, *before, *cpu, *first;
     size_t bytes;
+    bool far;                   /* sparse memory of that size */
 };
 
 struct pair {
@@ -47,17 +52,88 @@ static inline void pair_open(struct pair *p, enum dtype act)
     p->limit = act == DT_BF16 ? 1e-2 : 5e-6;
 }
 
+/* Forgets the matrices, for a next call. */
+static inline void pair_reset(struct pair *p)
+{
+    int i;
+
+    for (i = 0; i < p->n; i++) {
+        struct pair_matrix *x = &p->x[i];
+
+        if (!x->far) continue;
+        emu_sparse_free(x->block, x->bytes);
+        emu_sparse_free(x->before, x->bytes);
+        emu_sparse_free(x->cpu, x->bytes);
+        emu_sparse_free(x->first, x->bytes);
+    }
+    while (p->f.n_block > 0) free(p->f.block[--p->f.n_block]);
+    p->n = 0;
+}
+
 static inline void pair_close(struct pair *p)
 {
+    pair_reset(p);
     cu_ops.close(p->cu);
     fix_close(&p->f);
 }
 
-/* Forgets the matrices, for a next call. */
-static inline void pair_reset(struct pair *p)
+/* Whether there can be far views here. */
+static inline bool pair_can_far(void)
 {
-    while (p->f.n_block > 0) free(p->f.block[--p->f.n_block]);
-    p->n = 0;
+    void *p = emu_sparse_new(1);
+
+    if (p != NULL) emu_sparse_free(p, 1);
+    return p != NULL;
+}
+
+/* ---- bytes: all of a matrix, or of a far one its rows and their margins -- */
+
+static inline void *pair_bytes(struct pair *p, const struct pair_matrix *x)
+{
+    void *b = x->far ? emu_sparse_new(x->bytes) : fix_bytes(&p->f, x->bytes);
+
+    assert_non_null(b);
+    return b;
+}
+
+/* Where row r and its margins lie in the block: *at, *n. */
+static inline void pair_row(const struct pair_matrix *x, int64_t r,
+                            size_t *at, size_t *n)
+{
+    size_t w = (size_t)dtype_bytes(x->m.t), ld = (size_t)x->m.ld * w;
+
+    *at = (size_t)((unsigned char *)x->m.p - x->block) + (size_t)r * ld
+          - PAIR_MARGIN;
+    *n = (size_t)x->m.cols * w + 2 * PAIR_MARGIN;
+}
+
+static inline void pair_copy(const struct pair_matrix *x, unsigned char *to,
+                             const unsigned char *from)
+{
+    int64_t r;
+
+    if (!x->far) memcpy(to, from, x->bytes);
+    for (r = 0; r < x->m.rows && x->far; r++) {
+        size_t at, n;
+
+        pair_row(x, r, &at, &n);
+        memcpy(to + at, from + at, n);
+    }
+}
+
+static inline bool pair_same(const struct pair_matrix *x,
+                             const unsigned char *a, const unsigned char *b)
+{
+    int64_t r;
+
+    if (!x->far) return memcmp(a, b, x->bytes) == 0;
+    for (r = 0; r < x->m.rows; r++) {
+        size_t at, n;
+
+        pair_row(x, r, &at, &n);
+        if (memcmp(a + at, b + at, n) != 0) return false;
+    }
+    return true;
 }
 
 /* NaN everywhere. An f64 or integer matrix too. */
@@ -67,17 +143,25 @@ static inline struct mat pair_new(struct pair *p, const char *name,
 {
     int64_t ld = cols + p->pad, w = dtype_bytes(t);
     struct pair_matrix *x = &p->x[p->n++];
+    int64_t r;
 
     assert_true(p->n <= 64);
     x->name = name;
     x->limit = limit;
     x->bytes = (size_t)(rows * ld * w);
-    x->block = fix_bytes(&p->f, x->bytes);
-    x->before = fix_bytes(&p->f, x->bytes);
-    x->cpu = fix_bytes(&p->f, x->bytes);
-    x->first = fix_bytes(&p->f, x->bytes);
-    memset(x->block, 0xFF, x->bytes);
+    x->far = p->pad >= PAIR_FAR >> 8 && rows * cols > 0;
+    x->block = pair_bytes(p, x);
+    x->before = pair_bytes(p, x);
+    x->cpu = pair_bytes(p, x);
+    x->first = pair_bytes(p, x);
     x->m = (struct mat){x->block + p->pad / 2 * w, rows, cols, ld, t};
+    if (!x->far) memset(x->block, 0xFF, x->bytes);
+    for (r = 0; r < rows && x->far; r++) {
+        size_t at, n;
+
+        pair_row(x, r, &at, &n);
+        memset(x->block + at, 0xFF, n);
+    }
     if (rows * cols == 0) x->m.p = NULL;
     return x->m;
 }
@@ -130,7 +214,7 @@ static inline void pair_begin(struct pair *p)
     int i;
 
     for (i = 0; i < p->n; i++)
-        memcpy(p->x[i].before, p->x[i].block, p->x[i].bytes);
+        pair_copy(&p->x[i], p->x[i].before, p->x[i].block);
 }
 
 static inline void pair_cpu(struct pair *p)
@@ -138,7 +222,7 @@ static inline void pair_cpu(struct pair *p)
     int i;
 
     for (i = 0; i < p->n; i++)
-        memcpy(p->x[i].cpu, p->x[i].block, p->x[i].bytes);
+        pair_copy(&p->x[i], p->x[i].cpu, p->x[i].block);
 }
 
 static inline void pair_restore(struct pair *p, int order)
@@ -148,7 +232,7 @@ static inline void pair_restore(struct pair *p, int order)
     int i;
 
     for (i = 0; i < p->n; i++)
-        memcpy(p->x[i].block, p->x[i].before, p->x[i].bytes);
+        pair_copy(&p->x[i], p->x[i].block, p->x[i].before);
     emu_set_order(orders[order], 7);
 }
 
@@ -164,16 +248,25 @@ static inline struct mat pair_want(const struct pair_matrix *x)
 /* Bytes outside the view are those from before. */
 static inline void pair_margin(const struct pair_matrix *x, const char *what)
 {
-    size_t w = (size_t)dtype_bytes(x->m.t), i;
+    size_t w = (size_t)dtype_bytes(x->m.t), i, at, n;
     size_t ld = (size_t)x->m.ld * w, cols = (size_t)x->m.cols * w;
     size_t off = x->m.p == NULL ? 0
         : (size_t)((unsigned char *)x->m.p - x->block);
+    int64_t r;
 
-    for (i = 0; i < x->bytes; i++)
+    for (i = 0; i < x->bytes && !x->far; i++)
         if ((i % ld < off || i % ld >= off + cols)
             && x->block[i] != x->before[i])
             fail_msg("%s: %s: byte %zu beside the view was written", what,
                      x->name, i);
+    for (r = 0; r < x->m.rows && x->far; r++) {
+        pair_row(x, r, &at, &n);
+        if (memcmp(x->block + at, x->before + at, PAIR_MARGIN) != 0
+            || memcmp(x->block + at + n - PAIR_MARGIN,
+                      x->before + at + n - PAIR_MARGIN, PAIR_MARGIN) != 0)
+            fail_msg("%s: %s: beside row %d of the view was written", what,
+                     x->name, (int)r);
+    }
 }
 
 /* |a - b| / |b|; equal bits and NaNs on both sides count as equal. */
@@ -206,12 +299,12 @@ static inline void pair_compare(struct pair *p, const char *kernel, int order)
         pair_margin(x, kernel);
         if (x->limit < 0) continue;
         if (order > 0) {
-            if (memcmp(x->first, x->block, x->bytes) != 0)
+            if (!pair_same(x, x->first, x->block))
                 fail_msg("%s: %s depends on the order of threads", kernel,
                          x->name);
             continue;
         }
-        memcpy(x->first, x->block, x->bytes);
+        pair_copy(x, x->first, x->block);
         d = pair_distance(x->m, pair_want(x));
         if (getenv("PAIR_SHOW") != NULL)
             printf("%-16s %-12s %.2g\n", kernel, x->name, d);
@@ -227,7 +320,7 @@ static inline void pair_end(struct pair *p)
     int i;
 
     for (i = 0; i < p->n; i++)
-        memcpy(p->x[i].block, p->x[i].cpu, p->x[i].bytes);
+        pair_copy(&p->x[i], p->x[i].block, p->x[i].cpu);
 }
 
 #define BOTH(p, name, ...)                                                   \

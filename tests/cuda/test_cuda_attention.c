@@ -74,6 +74,9 @@ static void test_shapes(void **state)
             pair_open(&p, types[t]);
             p.pad = pads[i % 3];
             attend(&p, &shapes[i]);
+            /* up to 200 rows that end beyond element 2^31 */
+            p.pad = PAIR_FAR >> 5;
+            if (i == 1 && pair_can_far()) attend(&p, &shapes[i]);
             pair_close(&p);
         }
 }
@@ -190,6 +193,8 @@ static void test_merge(void **state)
         p.pad = t / 2 * 3;
         fold(&p, 3, 5, t / 2);
         fold(&p, 2, 64, !(t / 2));
+        p.pad = PAIR_FAR;
+        if (pair_can_far()) fold(&p, 3, 5, t / 2);
         pair_close(&p);
     }
 }

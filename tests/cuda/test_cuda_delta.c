@@ -92,6 +92,9 @@ static void test_pieces(void **state)
             pair_open(&p, types[t]);
             p.pad = pads[i % 3];
             walk(&p, &shapes[i]);
+            /* up to 275 rows that end beyond element 2^31 */
+            p.pad = PAIR_FAR >> 6;
+            if (i == 2 && pair_can_far()) walk(&p, &shapes[i]);
             pair_close(&p);
         }
 }
@@ -154,6 +157,8 @@ static void test_conv(void **state)
         convolve(&p, 9, 5, 2, none, 2, 0);
         convolve(&p, 9, 5, 1, none, 2, 0);
         convolve(&p, 0, 5, 4, NULL, 0, 0);
+        p.pad = PAIR_FAR;
+        if (pair_can_far()) convolve(&p, 9, 5, 2, none, 2, 0);
         pair_close(&p);
     }
 }
@@ -165,11 +170,11 @@ static void test_heads(void **state)
     size_t i;
 
     (void)state;
-    for (i = 0; i < 6; i++) {
+    for (i = 0; i < (pair_can_far() ? 9 : 6); i++) {
         struct mat x, y, wide, sum;
 
         pair_open(&p, i < 3 ? DT_F32 : DT_BF16);
-        p.pad = i % 2 == 0 ? 0 : 5;
+        p.pad = i > 5 ? PAIR_FAR : i % 2 == 0 ? 0 : 5;
         x = pair_in(&p, "x", rows[i % 3], 3 * 5, 1, 0);
         y = pair_act(&p, "y", rows[i % 3], 3 * 5 * 4);
         wide = pair_in(&p, "wide", rows[i % 3], 3 * 5 * 4, 1, 0);

@@ -82,6 +82,8 @@ static void test_router(void **state)
     }
     pair_open(&p, DT_BF16);
     route(&p, 700, 150, 6, true);
+    p.pad = PAIR_FAR;
+    if (pair_can_far()) route(&p, 5, 9, 3, true);
     pair_close(&p);
 }
 

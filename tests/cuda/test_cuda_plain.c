@@ -10,7 +10,8 @@ static const int64_t sizes[][2] = {
 };
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* Every size and type, with views that touch and views with gaps. */
+/* Every size and type, with views that touch, views with gaps, and views that
+** are larger than 2^31 elements. */
 static void each(void (*f)(struct pair *p, int64_t rows, int64_t cols))
 {
     static const int64_t pads[] = {0, 3, 8};
@@ -25,6 +26,14 @@ static void each(void (*f)(struct pair *p, int64_t rows, int64_t cols))
             f(&p, sizes[i][0], sizes[i][1]);
             pair_close(&p);
         }
+    for (t = 0; t < 2 && pair_can_far(); t++) {
+        struct pair p;
+
+        pair_open(&p, t == 0 ? DT_F32 : DT_BF16);
+        p.pad = PAIR_FAR;
+        f(&p, 3, 7);
+        pair_close(&p);
+    }
 }
 
 /* ---- plain ------------------------------------------------------------- */
@@ -153,6 +162,53 @@ static void test_products(void **state)
     products(&p, 18, 3, 16);
     p.pad = 8;
     products(&p, 70, 72, 130);
+    p.pad = PAIR_FAR;
+    if (pair_can_far()) products(&p, 3, 3, 4);
+    pair_close(&p);
+}
+
+/* Parts of the sum that bf16 cannot hold, and that cancel. */
+static void test_long_sums(void **state)
+{
+    struct mat a, b, c;
+    struct pair p;
+    int i, k;
+
+    (void)state;
+    pair_open(&p, DT_BF16);
+    a = pair_new(&p, "a", 3, 192, DT_BF16, 0);
+    b = pair_new(&p, "b", 192, 2, DT_BF16, 0);
+    for (k = 0; k < 192; k++) {
+        for (i = 0; i < 3; i++)
+            fix_set(a, i, k, k == 7 ? 5 : k < 64 ? 4 : k < 128 ? 0 : -4);
+        for (i = 0; i < 2; i++) fix_set(b, k, i, 1);
+    }
+    c = pair_act(&p, "c", 3, 2);
+    BOTH(&p, gemm, .c = c, .a = a, .b = b, .alpha = 1);
+    assert_true(fix_get(c, 0, 0) == 1);
+    pair_close(&p);
+}
+
+/* More rows than one grid has of blocks of 16, by the kernel for two types. */
+static void test_tall(void **state)
+{
+    const int64_t rows = (int64_t)16 * 65535 + 1;
+    struct mat a, b, c;
+    struct pair p;
+    int64_t i;
+
+    (void)state;
+    pair_open(&p, DT_F32);
+    a = pair_new(&p, "a", rows, 1, DT_BF16, 0);
+    b = pair_new(&p, "b", 1, 1, DT_F32, 0);
+    c = pair_acc(&p, "c", rows, 1);
+    for (i = 0; i < rows; i++) fix_set(a, i, 0, (double)(i % 100));
+    fix_set(b, 0, 0, 2);
+    assert_int_equal(CUDA_RC(&p, gemm, .c = c, .a = a, .b = b, .alpha = 1),
+                     ERR_OK);
+    assert_int_equal(cu_ops.sync(p.cu, &p.f.e), ERR_OK);
+    for (i = 0; i < rows; i++)
+        assert_true(fix_get(c, i, 0) == (double)(i % 100 * 2));
     pair_close(&p);
 }
 
@@ -390,6 +446,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain), cmocka_unit_test(test_types),
         cmocka_unit_test(test_heads), cmocka_unit_test(test_products),
+        cmocka_unit_test(test_long_sums), cmocka_unit_test(test_tall),
         cmocka_unit_test(test_groups), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_norms), cmocka_unit_test(test_gates),
         cmocka_unit_test(test_rotary), cmocka_unit_test(test_loss),

@@ -83,6 +83,8 @@ void *__wrap_realloc(void *old, size_t n)
 
 void emu_set_order(enum emu_order, uint64_t) {}
 void emu_grouped_missing(bool) {}
+void *emu_sparse_new(size_t) { return nullptr; }
+void emu_sparse_free(void *, size_t) {}
 long emu_fail_at(long) { return 0; }
 bool emu_api_fails(void) { return false; }
 long emu_held_bytes(void) { return 0; }

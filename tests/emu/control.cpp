@@ -1,5 +1,7 @@
 /* control.cpp - see control.h */
-#include "control.h"
+#include "api.h"
+
+#include <sys/mman.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -65,6 +67,22 @@ uint64_t emu_walk_at(struct emu_walk w, uint64_t i)
 {
     return static_cast<uint64_t>(
         (static_cast<unsigned __int128>(i) * w.step + w.start) % w.n);
+}
+
+void *emu_sparse_new(size_t n)
+{
+    void *p = mmap(nullptr, n, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (p == MAP_FAILED) return nullptr;
+    emu_memory_given(p, n);
+    return p;
+}
+
+void emu_sparse_free(void *p, size_t n)
+{
+    emu_memory_taken(p);
+    munmap(p, n);
 }
 
 long emu_fail_at(long n)

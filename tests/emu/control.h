@@ -30,6 +30,11 @@ uint64_t emu_walk_at(struct emu_walk w, uint64_t i);
 uint64_t emu_random(void);
 bool emu_shuffled(void);
 
+/* n bytes of zeros, of which only what is touched takes memory; NULL where
+** the system does not have them, or kernels cannot reach them. */
+void *emu_sparse_new(size_t n);
+void emu_sparse_free(void *p, size_t n);
+
 /* The n-th API call from now on (1-based) fails; 0: none. Returns how many
 ** calls were made since the last emu_fail_at. Per process. */
 long emu_fail_at(long n);
