@@ -16,6 +16,9 @@ static std::string readable(const std::string &name)
 
     free(text);
     if (s.compare(0, 5, "void ") == 0) s.erase(0, 5);
+    const std::string unnamed = "(anonymous namespace)::";
+    for (size_t at; (at = s.find(unnamed)) != std::string::npos;)
+        s.erase(at, unnamed.size());
     for (size_t i = 0; i < s.size(); i++) {
         if (s[i] == '<') deep++;
         if (s[i] == '>') deep--;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include <unistd.h>
+
 #include "forms.h"
 #include "run.h"
 #include "tests/emu/control.h"
@@ -18,8 +20,12 @@ static std::string file_of(int n)
     auto at = ptx_m.c->f.file->find(n);
 
     if (at == ptx_m.c->f.file->end()) return "?";
-    size_t from = at->second.rfind("/cuda/");
-    return from == std::string::npos ? at->second : at->second.substr(from + 1);
+    /* nvcc writes whole paths */
+    char here[4096];
+    if (getcwd(here, sizeof here) == nullptr) return at->second;
+    size_t len = strlen(here);
+    return at->second.compare(0, len, here) == 0 ? at->second.substr(len + 1)
+                                                 : at->second;
 }
 
 void ptx_fault(const char *text, ...)

@@ -2,7 +2,9 @@
 # usage: run.sh FOLDER [NVCC]     (FOLDER: build/ptx90, where the programs are)
 # Runs the operators' tests on the PTX interpreter, prints what each kernel
 # cost, and checks that every kernel of the module was executed and that no
-# ldmatrix met a bank conflict. Without nvcc all is told as skipped. The last
+# ldmatrix met a bank conflict. Then runs FOLDER/costs and holds what it counts
+# against costs.tsv, which is of one nvcc and sm_90 alone; ACCEPT=1 writes that
+# file instead (make ptx-accept). Without nvcc all is told as skipped. The last
 # line is "N passed, N failed".
 folder=$1
 if [ -z "$2" ]; then
@@ -48,6 +50,7 @@ result() {
 }
 
 # Sums over the programs. Columns of a program's counts: count.cpp.
+rm -f "$logs/test_finds.counts"     # those are no kernels of ours
 cat "$logs"/*.counts 2>/dev/null | awk -F '\t' '
     { for (i = 2; i <= NF; i++) sum[$1, i] += $i; name[$1] = 1; n = NF }
     END {
@@ -74,5 +77,42 @@ result 'every kernel of the module is executed'
 awk -F '\t' '$15 > 0 { print $1 ": " $15 " conflicts" }' "$logs/sum" \
     >"$logs/found"
 result 'ldmatrix meets no bank conflict'
+
+# What kernels cost at the widths of a full model.
+kept=tests/ptx/costs.tsv
+version="$(basename "$folder"), nvcc $("$2" --version |
+    sed -n 's/.*release .*, V//p')"
+rm -f "$logs/costs.counts"
+PTX_COUNTS=$logs/costs.counts "$folder/costs" >"$logs/costs" 2>&1 ||
+    { cat "$logs/costs"; failed=$((failed + 1)); }
+{
+    echo "# $version: counts of costs.c; accept others by 'make ptx-accept'"
+    printf 'kernel\tinstructions\tmma\tread sectors\twritten sectors'
+    printf '\tshared turns\tbarriers\n'
+    awk -F '\t' -v OFS='\t' '$2 > 0 {
+        print $1, $4, $5, $8, $11, $12 + $13 + $14 + $15, $16 }' \
+        "$logs/costs.counts" | LC_ALL=C sort
+} >"$logs/costs.tsv"
+if [ -n "$ACCEPT" ]; then
+    cp "$logs/costs.tsv" "$kept"
+    echo "ptx: $kept is written"
+elif [ "$(sed -n '1s/^# \(.*\): .*/\1/p' "$kept")" != "$version" ]; then
+    echo "ptx: $kept is not of $version: costs not checked"
+else
+    awk -F '\t' 'FNR < 3 { split($0, title, "\t"); next }
+        NR == FNR { was[$1] = $0; next }
+        !($1 in was) { print $1 " is new"; next }
+        {
+            split(was[$1], old, "\t")
+            for (i = 2; i <= NF; i++)
+                if ($i > old[i])
+                    print $1 ": " title[i] ": " $i ", was " old[i]
+        }' "$kept" "$logs/costs.tsv" >"$logs/found"
+    [ ! -s "$logs/found" ] ||
+        echo "  ('make ptx-accept' if it is worth that)" >>"$logs/found"
+    result 'no kernel is dearer than in tests/ptx/costs.tsv'
+    cmp -s "$kept" "$logs/costs.tsv" ||
+        echo "ptx: costs differ from $kept: 'make ptx-accept' keeps them"
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
