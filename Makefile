@@ -168,6 +168,7 @@ help:
 	@echo 'make ptx-test  the CUDA kernels as nvcc compiles them, on an'
 	@echo '               interpreter (needs nvcc; ARCH=90 or 80); ptx-accept'
 	@echo '               keeps what they cost now as what they may cost'
+	@echo 'make planted   bugs put into the kernels one by one: are they found?'
 	@echo 'make lint      style and dependency checks alone'
 	@echo 'make bench     rates and times of the program'
 	@echo 'make fuzz      fuzz the readers (clang; FUZZ_SECONDS=20 each)'

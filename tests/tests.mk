@@ -124,6 +124,11 @@ test: have-tests
 bench: all $(BENCH)
 	@sh tests/run-bench.sh $(BUILD)
 
+# Bugs put into a copy of the tree, one by one: a test must fail.
+.PHONY: planted
+planted:
+	@sh tests/planted/run.sh "$(NVCC)" $(BUGS)
+
 FUZZ_SECONDS ?= 20
 fuzz:
 	@command -v clang >/dev/null || { \
