@@ -2,7 +2,7 @@
 ** conv.cu - causal depthwise convolution with silu over pieces (model.md 2.3,
 ** 3.9), and heads repeated and summed.
 */
-#include "cu.cuh"
+#include "wide.cuh"
 
 #include <cstring>
 
@@ -385,18 +385,30 @@ int cu_conv_bwd(struct dev *d, const struct k_conv_bwd *a, struct err *e)
 
 /* ---- heads -------------------------------------------------------------- */
 
+/* The column of x that column c of y repeats. */
+static __device__ __forceinline__ int source(int64_t c, int rep, int head_dim)
+{
+    int at = static_cast<int>(c);
+
+    return at / head_dim / rep * head_dim + at % head_dim;
+}
+
+template <int W>
 static __global__ void repeat_heads(cu_view y, cu_view x, int rep,
                                     int head_dim)
 {
-    int64_t n = int64_t{y.rows} * y.cols;
+    EACH_WIDE(W, r, c, y) {
+        float v[W];
 
-    for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
-         i += int64_t{gridDim.x} * THREADS) {
-        CU_CELL(r, c, i, y.cols);
-        int64_t head = c / head_dim / rep;
-
-        cu_put(y, r, c, cu_get(x, r, head * head_dim + c % head_dim));
+        wide_get(x, r, source(c, rep, head_dim), v);
+        wide_put(y, r, c, v);
     }
+}
+
+/* Eight neighbours are of one head. */
+static bool heads_fit(const cu_view &x, const cu_view &y, int head_dim)
+{
+    return head_dim % WIDE == 0 && wide_fits({&x, &y});
 }
 
 int cu_repeat_heads(struct dev *d, const struct k_repeat_heads *a,
@@ -408,25 +420,24 @@ int cu_repeat_heads(struct dev *d, const struct k_repeat_heads *a,
     CU_VIEW(y, x.rows, int64_t{x.cols} * rep);
 
     if (x.rows == 0 || x.cols == 0) return ERR_OK;
-    LAUNCH(repeat_heads, cu_blocks(int64_t{y.rows} * y.cols, THREADS),
-           THREADS, 0, cu_of(d)->stream, y, x, rep, head_dim);
-    CU_LAUNCHED();
+    WIDE_LAUNCH(cu_of(d), repeat_heads, y, heads_fit(x, y, head_dim), y, x,
+                rep, head_dim);
     return ERR_OK;
 }
 
+template <int W>
 static __global__ void sum_heads(cu_view x, cu_view y, int rep, int head_dim)
 {
-    int64_t n = int64_t{x.rows} * x.cols;
+    EACH_WIDE(W, r, c, x) {
+        int at = static_cast<int>(c) / head_dim * rep * head_dim +
+                 static_cast<int>(c) % head_dim;
+        float sum[W] = {}, v[W];
 
-    for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x; i < n;
-         i += int64_t{gridDim.x} * THREADS) {
-        CU_CELL(r, c, i, x.cols);
-        int64_t at = c / head_dim * rep * head_dim + c % head_dim;
-        float sum = 0;
-
-        for (int k = 0; k < rep; k++)
-            sum += cu_get(y, r, at + int64_t{k} * head_dim);
-        cu_put(x, r, c, sum);
+        for (int k = 0; k < rep; k++) {
+            wide_get(y, r, at + k * head_dim, v);
+            UNROLL for (int j = 0; j < W; j++) sum[j] += v[j];
+        }
+        wide_put(x, r, c, sum);
     }
 }
 
@@ -438,8 +449,7 @@ int cu_sum_heads(struct dev *d, const struct k_sum_heads *a, struct err *e)
     CU_VIEW(y, x.rows, int64_t{x.cols} * rep);
 
     if (x.rows == 0 || x.cols == 0) return ERR_OK;
-    LAUNCH(sum_heads, cu_blocks(int64_t{x.rows} * x.cols, THREADS), THREADS,
-           0, cu_of(d)->stream, x, y, rep, head_dim);
-    CU_LAUNCHED();
+    WIDE_LAUNCH(cu_of(d), sum_heads, x, heads_fit(x, y, head_dim), x, y, rep,
+                head_dim);
     return ERR_OK;
 }

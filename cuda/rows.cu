@@ -2,7 +2,7 @@
 ** rows.cu - rows from here to there: embedding, gathers and scatters by
 ** ranges, the MoE permutation and its sums.
 */
-#include "cu.cuh"
+#include "wide.cuh"
 
 constexpr int THREADS = 128;
 
@@ -64,19 +64,20 @@ int cu_permute(struct dev *d, const struct k_permute *a, struct err *e)
     return take(d, &a->out, &a->x, a->row, "permute", e);
 }
 
+template <int W>
 static __global__ void sum_slots(cu_view out, cu_view x, const int32_t *slot,
                                  int top_k, bool add)
 {
-    for (int r = static_cast<int>(blockIdx.x); r < out.rows;
-         r += static_cast<int>(gridDim.x))
-        for (int c = static_cast<int>(threadIdx.x); c < out.cols;
-             c += THREADS) {
-            float sum = add ? cu_get(out, r, c) : 0.0f;
+    EACH_WIDE(W, r, c, out) {
+        float sum[W] = {}, v[W];
 
-            for (int k = 0; k < top_k; k++)
-                sum += cu_get(x, slot[int64_t{r} * top_k + k], c);
-            cu_put(out, r, c, sum);
+        if (add) wide_get(out, r, c, sum);
+        for (int k = 0; k < top_k; k++) {
+            wide_get(x, slot[r * top_k + k], c, v);
+            UNROLL for (int j = 0; j < W; j++) sum[j] += v[j];
         }
+        wide_put(out, r, c, sum);
+    }
 }
 
 int cu_combine(struct dev *d, const struct k_combine *a, struct err *e)
@@ -89,10 +90,9 @@ int cu_combine(struct dev *d, const struct k_combine *a, struct err *e)
 
     if (rc == ERR_OK)
         rc = cu_view_of(&a->x, -1, out.cols, "combine x", &x, e);
-    if (rc != ERR_OK || out.rows == 0 || out.cols == 0) return rc;
-    LAUNCH(sum_slots, cu_blocks(out.rows, 1), THREADS, 0, cu_of(d)->stream,
-           out, x, slot, top_k, add);
-    CU_LAUNCHED();
+    if (rc != ERR_OK) return rc;
+    WIDE_LAUNCH(cu_of(d), sum_slots, out, wide_fits({&out, &x}), out, x, slot,
+                top_k, add);
     return ERR_OK;
 }
 

@@ -170,17 +170,18 @@ static void test_heads(void **state)
     size_t i;
 
     (void)state;
-    for (i = 0; i < (pair_can_far() ? 9 : 6); i++) {
+    for (i = 0; i < (pair_can_far() ? 15 : 12); i++) {
+        const int64_t dim = i < 6 ? 5 : 8;
         struct mat x, y, wide, sum;
 
-        pair_open(&p, i < 3 ? DT_F32 : DT_BF16);
-        p.pad = i > 5 ? PAIR_FAR : i % 2 == 0 ? 0 : 5;
-        x = pair_in(&p, "x", rows[i % 3], 3 * 5, 1, 0);
-        y = pair_act(&p, "y", rows[i % 3], 3 * 5 * 4);
-        wide = pair_in(&p, "wide", rows[i % 3], 3 * 5 * 4, 1, 0);
-        sum = pair_act(&p, "sum", rows[i % 3], 3 * 5);
-        BOTH(&p, repeat_heads, .y = y, .x = x, .rep = 4, .head_dim = 5);
-        BOTH(&p, sum_heads, .x = sum, .y = wide, .rep = 4, .head_dim = 5);
+        pair_open(&p, i < 12 && i % 6 < 3 ? DT_F32 : DT_BF16);
+        p.pad = i > 11 ? PAIR_FAR : i % 2 == 0 ? 0 : 5;
+        x = pair_in(&p, "x", rows[i % 3], 3 * dim, 1, 0);
+        y = pair_act(&p, "y", rows[i % 3], 3 * dim * 4);
+        wide = pair_in(&p, "wide", rows[i % 3], 3 * dim * 4, 1, 0);
+        sum = pair_act(&p, "sum", rows[i % 3], 3 * dim);
+        BOTH(&p, repeat_heads, .y = y, .x = x, .rep = 4, .head_dim = dim);
+        BOTH(&p, sum_heads, .x = sum, .y = wide, .rep = 4, .head_dim = dim);
         pair_close(&p);
     }
 }
