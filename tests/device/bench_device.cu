@@ -281,24 +281,72 @@ void time_delta(struct bench *b, int64_t rows)
              dbeta, dw, du, dh, states, dstates, rnorm});
 }
 
-/* 256 experts with the same rows each: fc1 of the routed part. */
-void time_experts(struct bench *b, int64_t rows)
+/* 128 experts with the same rows each: fc1 of the routed part (1024 wide),
+** and its adapter (8). */
+void time_experts(struct bench *b, const char *name, int64_t rows,
+                  int64_t wide)
 {
     const int64_t n = 128, each = rows * 4 / n, total = each * n;
-    struct mat x = act(b, total, 2048), y = act(b, total, 1024);
-    struct mat w = act(b, n * 1024, 2048);
+    struct mat x = act(b, total, 2048), y = act(b, total, wide);
+    struct mat w = act(b, n * wide, 2048);
     int64_t *offset = new int64_t[n + 1];
     struct k_group_gemm a = {};
 
     for (int64_t i = 0; i <= n; i++) offset[i] = i * each;
-    a.form = GROUP_NT, a.c = y, a.a = x, a.w = w, a.w_rows = 1024;
+    a.form = GROUP_NT, a.c = y, a.a = x, a.w = w, a.w_rows = wide;
     a.offset = offset, a.n_group = n, a.alpha = 1;
-    report(b, "group_gemm", seconds(b, "group_gemm", [&] {
+    report(b, name, seconds(b, name, [&] {
         return b->d->k->group_gemm(b->d, &a, &b->e);
     }), bytes_of(x) + bytes_of(y) + bytes_of(w),
-        2.0 * static_cast<double>(total) * 1024 * 2048);
+        2.0 * static_cast<double>(total * wide) * 2048);
     delete[] offset;
     release({x, y, w});
+}
+
+/* The router's backward: f32 gradients of 256 logits times bf16 weights. */
+void time_router(struct bench *b, int64_t rows)
+{
+    struct mat g = acc(b, rows, 256, 0.5), w = act(b, 256, 2048);
+    struct mat y = act(b, rows, 2048);
+    struct k_gemm a = {};
+
+    a.c = y, a.a = g, a.b = w, a.alpha = 1, a.beta = 1;
+    report(b, "gemm_router_bwd", seconds(b, "gemm_router_bwd", [&] {
+        return b->d->k->gemm(b->d, &a, &b->e);
+    }), bytes_of(g) + bytes_of(w) + 2 * bytes_of(y),
+        2.0 * static_cast<double>(rows) * 256 * 2048);
+    release({g, w, y});
+}
+
+/* The first cols columns of a matrix. */
+struct mat columns(struct mat m, int64_t cols)
+{
+    m.cols = cols;
+    return m;
+}
+
+void time_moves(struct bench *b, int64_t rows)
+{
+    struct mat x = act(b, rows, 8192), y = act(b, rows, 8192);
+    struct mat f = acc(b, rows, 32, 0.5), g = acc(b, rows, 32, 0);
+    struct k_add add = {y, x, x};
+    struct k_copy wide = {columns(y, 4096), columns(x, 4096)};
+    struct k_copy narrow = {columns(g, 16), columns(f, 16)};
+    struct k_repeat_heads rep = {y, columns(x, 4096), 2, 128};
+
+    report(b, "add", seconds(b, "add", [&] {
+        return b->d->k->add(b->d, &add, &b->e);
+    }), 3 * bytes_of(x), 0);
+    report(b, "copy_columns", seconds(b, "copy_columns", [&] {
+        return b->d->k->copy(b->d, &wide, &b->e);
+    }), bytes_of(x), 0);
+    report(b, "copy_narrow", seconds(b, "copy_narrow", [&] {
+        return b->d->k->copy(b->d, &narrow, &b->e);
+    }), bytes_of(f), 0);
+    report(b, "repeat_heads", seconds(b, "repeat_heads", [&] {
+        return b->d->k->repeat_heads(b->d, &rep, &b->e);
+    }), 1.5 * bytes_of(y), 0);
+    release({x, y, f, g});
 }
 
 void run(struct bench *b, int64_t rows)
@@ -310,12 +358,15 @@ void run(struct bench *b, int64_t rows)
     time_gemm(b, "cublas_square", m, m, m, true);
     time_gemm(b, "gemm_qkv", rows, 9216, 2048, false);
     time_gemm(b, "gemm_lora", rows, 8, 2048, false);
-    time_experts(b, rows);
+    time_experts(b, "group_gemm", rows, 1024);
+    time_experts(b, "group_gemm_lora", rows, 8);
+    time_router(b, rows);
     time_attention(b, rows);
     time_delta(b, rows);
     time_conv(b, rows);
     time_norms(b, rows);
     time_swiglu(b, rows);
+    time_moves(b, rows);
 }
 
 }  // namespace

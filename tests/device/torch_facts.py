@@ -65,6 +65,10 @@ def times(folder):
     offs = torch.arange(1, e + 1, device="cuda", dtype=torch.int32) * each
     say("group_gemm", lambda: torch._grouped_mm(x, w.transpose(1, 2), offs),
         tops=2 * e * each * 2048 * 1024 / 1e12)
+    g, v = torch.randn(ROWS, 256, **bf), torch.randn(256, 2048, **bf)
+    y = torch.randn(ROWS, 2048, **bf)
+    say("gemm_router_bwd", lambda: y.addmm_(g, v),
+        tops=2 * ROWS * 256 * 2048 / 1e12)
     w = torch.randn(e, 8, 2048, **bf)
     say("group_gemm_lora", lambda: torch._grouped_mm(x, w.transpose(1, 2),
                                                      offs),
