@@ -114,22 +114,17 @@ static __device__ __forceinline__ void load_queries(const back_args &a,
     tile_wait();
 }
 
-/* Keys [row, row + n) of one head. */
+/* Rows [row, row + n) of one head of the keys or the values. */
 template <typename T, int D>
-static __device__ __forceinline__ void load_keys(const back_args &a,
-                                                 const back_tile<T> &x,
-                                                 int kv, int64_t row, int n)
+static __device__ __forceinline__ void load_head(T *to, const cu_view &v,
+                                                 int kv, int d, int64_t row,
+                                                 int64_t n)
 {
-    constexpr int ROWS = back_size<T, D>::ROWS;
-    int64_t col = int64_t{kv} * a.s.d;
+    int64_t col = int64_t{kv} * d;
 
-    tile_load<D>(x.k, ROWS, a.k, a.s.d, [&](int r) -> int64_t {
-        return r < n ? (row + r) * a.k.ld + col : -1;
+    tile_load<D>(to, back_size<T, D>::ROWS, v, d, [&](int r) -> int64_t {
+        return r < n ? (row + r) * v.ld + col : -1;
     });
-    tile_load<D>(x.v, ROWS, a.v, a.s.d, [&](int r) -> int64_t {
-        return r < n ? (row + r) * a.v.ld + col : -1;
-    });
-    tile_wait();
 }
 
 /* acc += A B for the group's 16 rows of A [ROWS][ROWS] and B [ROWS][D], on
@@ -205,16 +200,21 @@ static __device__ __forceinline__ void dq_slice(
         bool none = row >= a.s.tokens * a.s.rep || x.lse[row] == -INFINITY;
         all[h] = none ? 0 : keys_seen(s, first + row / a.s.rep);
     }
+    load_head<T, D>(x.v, a.v, kv, a.s.d, s.k, keys);
     NO_UNROLL for (int k0 = 0; k0 < keys; k0 += ROWS) {
-        int n = keys - k0 < ROWS ? keys - k0 : ROWS;
         int seen[2] = {all[0] - k0, all[1] - k0};
         bool counts[2] = {seen[0] > 0, seen[1] > 0};
 
         __syncthreads();
-        load_keys<T, D>(a, x, kv, s.k + k0, n);
+        load_head<T, D>(x.k, a.k, kv, a.s.d, s.k + k0, keys - k0);
+        tile_wait();
         __syncthreads();
         score_slopes<T, D>(a, x, seen);
         __syncthreads();
+        /* the values are used: the next are on their way meanwhile */
+        if (k0 + ROWS < keys)
+            load_head<T, D>(x.v, a.v, kv, a.s.d, s.k + k0 + ROWS,
+                            keys - k0 - ROWS);
         add_product<T, D>(acc, x, x.ds, x.k, counts);
     }
 }
@@ -329,7 +329,9 @@ attention_dkv(back_args a)
 
     tile_zero(dk);
     tile_zero(dv);
-    load_keys<T, D>(a, x, kv, k0, n);
+    load_head<T, D>(x.k, a.k, kv, a.s.d, k0, n);
+    load_head<T, D>(x.v, a.v, kv, a.s.d, k0, n);
+    tile_wait();
     for (int i = a.at.start[tile]; i < a.at.start[tile + 1]; i++)
         dkv_slice<T, D>(a, a.at.slice[a.at.list[i]], k0, kv, x, dk, dv);
     UNROLL for (int j = 0; j < size::NO; j++)
