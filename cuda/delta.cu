@@ -124,11 +124,27 @@ static __device__ __forceinline__ state_tile<T, KD> share_out(T *room)
     return x;
 }
 
+/* My values of the chunk. */
+template <typename T, int KD>
+static __device__ __forceinline__ void load_values(
+    const delta_args &a, const delta_chunk &t, const state_tile<T, KD> &x,
+    float (&v)[state_size<T, KD>::NV][4])
+{
+    UNROLL for (int j = 0; j < state_size<T, KD>::NV; j++)
+        UNROLL for (int i = 0; i < 4; i++) {
+            int r = 16 * x.warp + x.row + i / 2 * 8;
+            int c = 8 * j + x.col + i % 2;
+
+            v[j][i] = r < t.c && c < x.cols
+                ? cu_get(a.v, t.row + r, x.head * a.vd + x.first + c) : 0.0f;
+        }
+}
+
 /* N of the chunk: to v_new, and with its tails to shared memory. */
 template <typename T, int KD>
-static __device__ __forceinline__ void new_values(const delta_args &a,
-                                                  const delta_chunk &t,
-                                                  const state_tile<T, KD> &x)
+static __device__ __forceinline__ void new_values(
+    const delta_args &a, const delta_chunk &t, const state_tile<T, KD> &x,
+    const float (&v)[state_size<T, KD>::NV][4])
 {
     using size = state_size<T, KD>;
     float d[size::NV][4];
@@ -140,13 +156,9 @@ static __device__ __forceinline__ void new_values(const delta_args &a,
         UNROLL for (int i = 0; i < 4; i++) {
             int r = 16 * x.warp + x.row + i / 2 * 8;
             int c = 8 * j + x.col + i % 2;
-            float v = 0;
 
-            if (r < t.c && c < x.cols)
-                v = x.beta[r] *
-                    (cu_get(a.v, t.row + r, x.head * a.vd + x.first + c) -
-                     expf(x.b[r]) * d[j][i]);
-            tile_put(x.r + r * size::LV + c, v);
+            tile_put(x.r + r * size::LV + c, r < t.c && c < x.cols
+                ? x.beta[r] * (v[j][i] - expf(x.b[r]) * d[j][i]) : 0.0f);
         }
     __syncthreads();
     tile_zero(d);
@@ -219,7 +231,7 @@ static __global__ void __launch_bounds__(THREADS, 1) delta_states(delta_args a)
     int at = static_cast<int>(blockIdx.x);
     state_tile<T, KD> x = share_out<T, KD>(room);
     delta_run p = a.run[at / (a.heads * parts)];
-    float s[size::GROUPS][size::NV][4];
+    float s[size::GROUPS][size::NV][4], v[size::NV][4];
 
     x.head = at / parts % a.heads;
     x.first = at % parts * STATE_COLS;
@@ -233,9 +245,10 @@ static __global__ void __launch_bounds__(THREADS, 1) delta_states(delta_args a)
         load_rows<CHUNK>(x.x, a.x, t, int64_t{x.head} * CHUNK, CHUNK);
         load_column(x.b, a.g_cum, t, x.head);
         load_column(x.beta, a.beta, t, x.head);
+        load_values<T, KD>(a, t, x, v);
         tile_wait();
         __syncthreads();
-        new_values<T, KD>(a, t, x);
+        new_values<T, KD>(a, t, x, v);
         float fade = expf(x.b[t.c - 1]);
         UNROLL for (int m = 0; m < size::GROUPS; m++) {
             int group = x.warp + 4 * m;

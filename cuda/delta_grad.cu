@@ -303,8 +303,8 @@ delta_gradients(delta_args a)
     load_rows<KD>(x.q, a.q, t, int64_t{x.head} * a.kd, a.kd);
     load_column(x.b, a.g_cum, t, x.head);
     load_column(x.beta, a.beta, t, x.head);
-    tile_wait();
     value_rows(a, t, x.head, x.vdb);
+    tile_wait();
     sum_values<T, KD>(a, chunk, t, x, u);
     u.states = cu_warp_sum(u.states);
     if (threadIdx.x % 32 == 0) x.fold[threadIdx.x / 32] = u.states;
