@@ -121,18 +121,24 @@ static __device__ __forceinline__ void tile_product(
     const bf16 *pa = TA ? a + (row + upper) * lda + lower
                         : a + (row + lower) * lda + upper;
     const bf16 *pb = TB ? b + row * ldb + lower : b + lane % 16 * ldb;
+    int next = 8 * step * (TB ? ldb : 1);       /* one n-tile further */
+    const bf16 *pair = pb + lane / 16 * next;   /* upper lanes: the next tile */
 
     for (int k0 = 0; k0 < k; k0 += 16) {
-        uint32_t left[4];
+        int at = TB ? k0 : k0 * ldb;
+        uint32_t left[4], right[4];
 
         mma_load4<TA>(left, pa + (TA ? k0 * lda : k0));
-        UNROLL for (int j = 0; j < NT; j++) {
-            uint32_t right[2];
-
+        UNROLL for (int j = 0; j < NT; j += 2) {
             if (j >= tiles) break;
-            mma_load2<!TB>(right, TB ? pb + 8 * j * step * ldb + k0
-                                     : pb + k0 * ldb + 8 * j * step);
-            mma_bf16(d[j], left, right);
+            if (j + 1 < NT && j + 1 < tiles) {
+                mma_load4<!TB>(right, pair + at + j * next);
+                mma_bf16(d[j], left, right);
+                mma_bf16(d[j + 1 < NT ? j + 1 : j], left, right + 2);
+            } else {
+                mma_load2<!TB>(right, pb + at + j * next);
+                mma_bf16(d[j], left, right);
+            }
         }
     }
 }
