@@ -111,7 +111,7 @@ int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
                  struct grant *out, struct err *e)
 {
     struct search q = {.s = s, .limit = limit, .least = s->batch.n_seg,
-                       .most = BATCH_MAX_TOKENS};
+                       .most = num_max(GRANT_MOST, s->batch.n_seg)};
     int64_t hole = -1;
     int rc;
 

@@ -14,6 +14,7 @@
 #include "fit/simulate.h"
 
 enum { GRANT_TRIALS = 32 };
+#define GRANT_MOST (INT64_C(1) << 26)   /* tokens; more are not tried */
 
 struct grant {
     int64_t tokens;         /* granted; 0: not even one token a segment */

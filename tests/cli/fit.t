@@ -147,4 +147,4 @@ $ peakproof fit --memory 80G none.json
 ! peakproof: none.json: No such file or directory
 = 3
 $ peakproof fit --memory 9000000T --lengths 5 --layers 4 | grep -c 2,147,483,647
-> 4
+> 3
