@@ -98,7 +98,8 @@ check() {
 sed 's/name = "tiny-cpu"/name = "tiny"/; s/dtype = "f32"/dtype = "bf16"/' \
     "$OLDPWD/lua/scenarios/tiny-cpu.lua" >tiny.lua
 printf 'rank,allocated_bytes,requested_bytes,reserved_bytes\n' >peaks.csv
-printf '0,1000,900,2000\n1,1100,900,2000\n' >>peaks.csv
+printf '0,400000000,300000000,500000000\n' >>peaks.csv
+printf '1,410000000,300000000,500000000\n' >>peaks.csv
 mkdir base
 $program run --out base --only 'ragged*' tiny.lua >/dev/null || exit 1
 
