@@ -87,7 +87,10 @@ end
 -- Backward of a published cell that lies about 60 MiB above every reading.
 local UNEXPLAINED = {M002 = "about 60 MiB above every reading, cause unknown"}
 
--- Both cases of a row.
+-- Choices of the step that the cells decide between, made the other way.
+local SWITCHES = {"norm-freed", "v-copied", "fused"}
+
+-- Both cases of a row, and its forward with each switch where those count.
 local function cases_of(row, where, published)
   local int, fail = reader(row, where)
   for _, column in ipairs(needed) do
@@ -155,6 +158,14 @@ local function cases_of(row, where, published)
                       "the maximum") or (published and UNEXPLAINED[row.id])
              or nil,
     })
+  end
+  local large = not moe and cp == 1 and
+                packed >= (row.recompute == "full" and 2048 or 400)
+  for _, switch in ipairs(large and SWITCHES or {}) do
+    local c = case(row.id .. "." .. switch, "hidden",
+                   {peak = int("forward_repeat") or forward - cold})
+    c.otherwise, c.estimators = {switch}, {}
+    result[#result + 1] = c
   end
   return result
 end

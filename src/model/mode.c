@@ -15,16 +15,31 @@ const char *const mode_wave_words[] = {
     [WAVE_HIDDEN_LOSS] = "hidden-loss", [WAVE_COUNT] = NULL
 };
 
-void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE])
+const char *const mode_otherwise_words[] = {
+    "norm-freed", "v-copied", "fused", NULL
+};
+
+static void join(const char *const words[], unsigned set,
+                 char out[MODE_MODULES_SIZE])
 {
     int i;
 
     out[0] = '\0';
-    for (i = 0; mode_module_words[i] != NULL; i++) {
-        if ((modules >> i & 1) == 0) continue;
+    for (i = 0; words[i] != NULL; i++) {
+        if ((set >> i & 1) == 0) continue;
         if (out[0] != '\0') strcat(out, "+");
-        strcat(out, mode_module_words[i]);
+        strcat(out, words[i]);
     }
+}
+
+void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE])
+{
+    join(mode_module_words, modules, out);
+}
+
+void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE])
+{
+    join(mode_otherwise_words, otherwise, out);
 }
 
 static int check_modules(const struct mode *o, const struct model *m,

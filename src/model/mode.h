@@ -28,6 +28,16 @@ enum {
 ** as the loss, and backward. */
 enum wave_kind { WAVE_TRAIN, WAVE_HIDDEN, WAVE_HIDDEN_LOSS, WAVE_COUNT };
 
+/* Choices that measured peaks decide between, made the other way, so that a
+** report can show what that changes; on the dry device alone. A set of them
+** is a sum. */
+enum {
+    OTHERWISE_NORM_FREED = 1,   /* a norm's local output goes after the base
+                                   product: nothing asks to return it */
+    OTHERWISE_V_COPIED = 2,     /* v is no view of the joined projection */
+    OTHERWISE_FUSED = 4         /* SwiGLU of eager attention models too */
+};
+
 struct mode {
     int64_t tp;             /* tensor-parallel ranks; 0 is 1 */
     enum recompute recompute;
@@ -35,6 +45,7 @@ struct mode {
     bool no_grad;           /* forward alone, nothing kept */
     bool eager;             /* operators that a compiler fuses stay apart */
     enum wave_kind wave;
+    unsigned otherwise;     /* a set of OTHERWISE_* */
 };
 
 #define MODE_MAX_TP 64
@@ -50,8 +61,10 @@ static inline int64_t mode_tp(const struct mode *o)
 extern const char *const mode_recompute_words[];
 extern const char *const mode_module_words[];
 extern const char *const mode_wave_words[];
+extern const char *const mode_otherwise_words[];
 #define MODE_MODULES_SIZE 32
 void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE]);
+void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE]);
 
 /* Refuses what cannot be of this model (ERR_INPUT naming the key): modules
 ** without selective recompute or selective without any, moe of a dense model

@@ -86,6 +86,7 @@
     X(row, "measured_note", TEXT, shape.measured_note) \
     X(row, "printed_estimate", KNOWN, shape.printed_estimate) \
     X(row, "printed_by", TEXT, shape.printed_by) \
+    X(row, "otherwise", TEXT, shape.otherwise) \
     X(row, "records", WHOLE, records) X(row, "peaks", WHOLE, peaks) \
     X(row, "checksum", SUM, checksum) \
     X(row, "status", STATUS, shape.status) X(row, "note", TEXT, shape.note)

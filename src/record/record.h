@@ -152,7 +152,8 @@ struct record_case {
     const char *model;
     int64_t layers, cp, ep, tp, pp, lora_rank;
     const char *dtype, *weights;
-    const char *recompute, *modules, *kind;     /* words of model/mode.h */
+    /* words of model/mode.h */
+    const char *recompute, *modules, *kind, *otherwise;
     bool grad, compiled;
     const char *batch;      /* "layout", "lengths", "tree", "sequences" */
     int64_t tokens, sequences;      /* sequences 0: not known */

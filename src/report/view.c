@@ -26,9 +26,9 @@ static void add_estimators(struct view *v, const struct record_found *c)
     }
 }
 
-static const struct record_found *find_case(const struct record_set *set,
-                                            const struct record_found *like,
-                                            const char *suffix)
+const struct record_found *view_sibling(const struct record_set *set,
+                                        const struct record_found *like,
+                                        const char *suffix)
 {
     size_t n = strlen(like->shape.name);
     int64_t i;
@@ -51,9 +51,9 @@ static void add_measured(struct view *v, const struct record_found *c)
     bool loss = strcmp(c->shape.kind, "hidden-loss") == 0;
     struct measured *m = &v->measured[v->n_measured];
 
-    if (loss) return;
+    if (loss || c->shape.otherwise[0] != '\0') return;
     m->forward = c;
-    m->backward = find_case(v->set, c, ".loss");
+    m->backward = view_sibling(v->set, c, ".loss");
     v->n_measured++;
 }
 

@@ -102,6 +102,10 @@ bool view_same_shape(const struct record_found *a,
 /* The published case that has this name, or NULL. */
 const struct record_found *view_published(const struct view *v,
                                           const char *name);
+/* The case of the same device and scenario whose name has this after it. */
+const struct record_found *view_sibling(const struct record_set *set,
+                                        const struct record_found *like,
+                                        const char *suffix);
 bool view_has_scenario(const struct view *v, const char *scenario);
 
 /* The peak behind a published cell: our admitted estimate / (1 + error);

@@ -127,12 +127,14 @@ int run_render(const struct run_work *w, struct case_result *out,
     struct record_wave *wave = calloc((size_t)n + 1, sizeof *wave);
     int64_t *rows = planned ? list_rows(w->plan) : NULL;
     struct record_case c;
-    char modules[MODE_MODULES_SIZE], routing[128];
+    char modules[MODE_MODULES_SIZE], otherwise[MODE_MODULES_SIZE];
+    char routing[128];
     char note[sizeof out->message + 32];
     int rc = ERR_OK;
 
     put_routing(&w->c->routing, routing, sizeof routing);
     mode_modules(w->c->mode.modules, modules);
+    mode_otherwise(w->c->mode.otherwise, otherwise);
     describe_case(w->x, w->s, w->c, routing, &c);
     if (wave == NULL || (planned && rows == NULL)) rc = err_nomem(e);
     if (rc == ERR_OK) {
@@ -142,6 +144,7 @@ int run_render(const struct run_work *w, struct case_result *out,
         c.tensor = w->tensor;
         c.n_tensor = w->n_tensor;
         c.modules = modules;
+        if (otherwise[0] != '\0') c.otherwise = otherwise;
         c.model = w->model.name;
         c.layers = w->model.layers;
         c.top_k = w->model.experts > 0 ? w->model.top_k : 0;

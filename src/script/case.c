@@ -50,6 +50,7 @@ static const struct field case_fields[] = {
     OTHER("measured"),
     OTHER("model"),
     OTHER("name"),
+    OTHER("otherwise"),
     INT(output_bytes, 0, MAX_BYTES),
     OTHER("plan"),
     INT(pp, 1, BIG),
@@ -197,6 +198,7 @@ static void read_mode(const struct decl *d, struct scenario_case *c)
     decl_word(d, "recompute", mode_recompute_words, &recompute);
     o->recompute = (enum recompute)recompute;
     o->modules = read_set(d, "recompute_modules", mode_module_words);
+    o->otherwise = read_set(d, "otherwise", mode_otherwise_words);
     if (o->modules != 0 && o->recompute != RECOMPUTE_SELECTIVE)
         decl_fail(d, "recompute_modules", "go with recompute = "
                   "\"selective\" only, not with \"%s\"",

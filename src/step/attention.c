@@ -184,6 +184,13 @@ static void project(struct step *s, struct norm_saved *n,
     if (!save) ten_free(s, &a->k_rstd);
 }
 
+/* v as a tensor of its own, without the joined projection. */
+static bool copies_v(const struct step *s)
+{
+    return (s->c.mode.otherwise & OTHERWISE_V_COPIED) != 0 &&
+           s->cp == 1 && !gate_is_view(s->m);
+}
+
 static void drop_rotated(struct step *s, struct attention_saved *a)
 {
     ten_free(s, &a->q_rot);
@@ -235,8 +242,12 @@ struct tensor attention_forward(struct step *s, struct norm_saved *n,
     bool save = saved != NULL;
 
     project(s, n, a, save);
+    if (copies_v(s))
+        a->v = take_heads(s, "attention.v", a->joined.m, s->m->kv_heads,
+                          s->m->head_dim, split_of(s->m).v);
     a->out = core_forward(s, a, save && core);
     if (!save) drop_rotated(s, a);
+    if (copies_v(s)) ten_free(s, &a->joined);
     if (!save && !gate_is_view(s->m)) ten_free(s, &a->joined);
     if (s->m->attn_gate) gate_output(s, a, save);
     y = row_forward(s, CAT_ATTENTION, "attention.o", in->m, &p,

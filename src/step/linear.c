@@ -194,6 +194,7 @@ struct tensor column_forward(struct step *s, enum category c, const char *op,
         ten_free(s, &in->rstd);
         ten_free(s, &in->local);
     }
+    if (s->c.mode.otherwise & OTHERWISE_NORM_FREED) ten_free(s, &in->local);
     sum = adapted(s, c, op, &base, in->out.m, p, n, h);
     if (h == NULL) ten_free(s, &in->out);
     return sum;

@@ -50,7 +50,8 @@ static struct tensor gate_forward(struct step *s, struct mat n,
 ** tensors of their own beside the joined one. */
 static bool is_apart(const struct step *s)
 {
-    return s->c.mode.eager && s->m->experts == 0 && !s->m->hybrid;
+    return s->c.mode.eager && s->m->experts == 0 && !s->m->hybrid &&
+           !(s->c.mode.otherwise & OTHERWISE_FUSED);
 }
 
 static void swiglu(struct step *s, struct mlp_saved *v, int64_t ffn)

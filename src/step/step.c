@@ -165,6 +165,9 @@ static int check_mode(const struct step_config *c, const struct dev *d,
         return BAD("tp: %lld: device %s computes one tensor-parallel rank "
                    "only (use --device dry)", (long long)o->tp,
                    d->ops->name);
+    if (o->otherwise != 0 && d->k != NULL)
+        return BAD("otherwise: on device dry only, not on %s",
+                   d->ops->name);
     if (o->wave != WAVE_TRAIN && c->plan->cp > 1 && d->k != NULL)
         return BAD("wave: device %s makes hidden outputs at cp 1 only (use "
                    "--device dry)", d->ops->name);

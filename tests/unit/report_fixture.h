@@ -201,7 +201,10 @@ static inline int fixture_measured(struct record *r, struct err *e)
         }
         rc = fixture_add(r, &f, e);
     }
-    return rc;
+    if (rc != ERR_OK) return rc;
+    fixture_cell(&f, "M1.norm-freed", 360000000, 108);
+    f.kase.otherwise = "norm-freed";
+    return fixture_add(r, &f, e);
 }
 
 static inline int fixture_checks(struct record *r, struct err *e)

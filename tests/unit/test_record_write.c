@@ -106,6 +106,7 @@ static void test_columns_are_frozen(void **state)
         "published_before_cold,published_before_warm,published_after_cold,"
         "published_after_warm,series,measured_bytes,measured_first_bytes,"
         "measured_retained_bytes,measured_note,printed_estimate,printed_by,"
+        "otherwise,"
         "records,peaks,checksum,status,note\n",
         "check,cases,seed,failed,worst,note\n",
     };
@@ -166,8 +167,8 @@ static void test_rows(void **state)
         "dry,\"s, with \"\"quotes\"\"\",\" c\",,Qwen3.6-35B-A3B,40,2,2,1,1,8,"
         "bf16,random,selective,core_attn+mlp,yes,no,hidden,layout,96794,0,"
         "52480 44314,48194 48600,48397,8,0,0,balanced,1,1,18.2,,,,B,33,,22,,44,"
-        "retained-split6,1,0,"
-        "a6cc308d650d40e8,oom,\n");
+        "retained-split6,,1,0,"
+        "18821d2c0fdf3330,oom,\n");
     record_text_free(&t);
 }
 

@@ -314,7 +314,8 @@ static void test_measured(void **state)
         "return {cases = {{" CASE BATCH
         "measured = {series = 'A', peak = 5, first = 6, retained = 4,\n"
         "  note = 'why', estimate = 7, estimator = 'retained-flat'},\n"
-        "estimators = {'heuristic', 'retained-flat'}},\n"
+        "estimators = {'heuristic', 'retained-flat'},\n"
+        "otherwise = {'fused', 'norm-freed'}},\n"
         "{" BATCH "name = 'b', model = 'Qwen3.6-35B-A3B', estimators = {},\n"
         "  measured = {series = 'A', peak = 5}}}}");
     const struct scenario_case *c = &s->kase[0];
@@ -330,6 +331,8 @@ static void test_measured(void **state)
     assert_int_equal(c->n_estimator, 2);
     assert_string_equal(c->estimator[0]->name, "heuristic");
     assert_true(c->names_estimators);
+    assert_int_equal(c->mode.otherwise,
+                     OTHERWISE_FUSED | OTHERWISE_NORM_FREED);
     c = &s->kase[1];
     assert_true(c->names_estimators && c->n_estimator == 0);
     assert_int_equal(c->measured.first, -1);

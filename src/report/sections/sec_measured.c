@@ -99,6 +99,84 @@ static void put_series(struct view *v)
     free(x);
 }
 
+/* ---- choices made otherwise ---------------------------------------------- */
+
+static int64_t last_peak(const struct record_found *c, bool requested)
+{
+    int64_t i, most = -1;
+
+    for (i = 0; c != NULL && i < c->n_peak; i++) {
+        const struct record_peak *p = &c->peak[i];
+        int64_t bytes = requested ? p->requested : p->allocated;
+        if (p->wave == c->waves - 1 && bytes > most) most = bytes;
+    }
+    return most;
+}
+
+/* suffix: of the cases with the choice; "": as built. */
+static void put_switch(struct view *v, struct table *t, const char *what,
+                       const char *suffix, bool requested, double *x)
+{
+    int64_t i, n = 0, changed = 0, within[2] = {0, 0};
+    double worst = NAN;
+
+    for (i = 0; i < v->n_measured; i++) {
+        const struct record_found *c = v->measured[i].forward;
+        double measured = (double)c->shape.measured_peak, error;
+        int64_t ours, built = last_peak(c, false);
+        if (!belongs(v, i, NULL)) continue;
+        if (*suffix != '\0') c = view_sibling(v->set, c, suffix);
+        ours = last_peak(c, requested);
+        if (ours < 0) continue;
+        error = 100.0 * ((double)ours - measured) / measured;
+        changed += ours != built;
+        within[0] += fabs(error) <= 1.0;
+        within[1] += fabs(error) <= 3.0;
+        if (!(fabs(error) <= fabs(worst))) worst = error;
+        x[n++] = fabs(error);
+    }
+    if (n == 0) return;
+    doc_row(v->d, t);
+    cell_text(v->d, t, what);
+    cell_count(v->d, t, n);
+    cell_count(v->d, t, changed);
+    cell_number(v->d, t, spread_of(x, n).median, 3);
+    cell_percent(v->d, t, worst, false);
+    cell_count(v->d, t, within[0]);
+    cell_count(v->d, t, within[1]);
+}
+
+static void put_switches(struct view *v)
+{
+    static const struct {
+        const char *what, *suffix;
+        bool requested;
+    } row[] = {
+        {"as built", "", false},
+        {"the norm's local output goes after the base product",
+         ".norm-freed", false},
+        {"v is copied out of the joined projection, which goes", ".v-copied",
+         false},
+        {"fused SwiGLU in eager attention models", ".fused", false},
+        {"bytes as requested, not as blocks", "", true},
+    };
+    double *x = malloc((size_t)(v->n_measured + 1) * sizeof *x);
+    struct table *t;
+    size_t i;
+
+    if (x == NULL) {
+        v->d->failed = true;
+        return;
+    }
+    doc_para(v->d, "Choices that the cells decide: forward peaks of the large "
+             "distinct cells with each made the other way.");
+    t = doc_table(v->d, "measured-switches", "choice|>cells|>changed"
+                  "|>median error, %|>worst|>within 1 %|>within 3 %");
+    for (i = 0; i < sizeof row / sizeof *row; i++)
+        put_switch(v, t, row[i].what, row[i].suffix, row[i].requested, x);
+    free(x);
+}
+
 /* ---- what no cell covers ------------------------------------------------- */
 
 static void put_uncovered(struct view *v)
@@ -142,6 +220,7 @@ void sec_measured(struct view *v)
     buf_free(&b);
     put_series(v);
     view_picture(v, PICTURE_MEASURED, "Error of simulated peaks by rows");
+    put_switches(v);
     put_uncovered(v);
     view_command(v, "measured");
 }
