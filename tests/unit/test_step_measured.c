@@ -305,6 +305,50 @@ static void test_backward(void **state)
     assert_int_equal(whole, 40);
 }
 
+/* ---- experts without gradients ------------------------------------------ */
+
+/* Two forwards of Qwen3.5-35B-A3B on one GPU that ran out of it or nearly so
+** (evidence.md 4): packed rows, and all that was allocated at the peak, start
+** included. Which experts the rows went to does not matter on one rank. */
+static void test_experts_forward(void **state)
+{
+    static const struct { int64_t rows, total; } seen[] = {
+        {228142, 69674556928 + 46946880000}, {103960, 91890825298},
+    };
+    static const struct routing balanced = {.kind = ROUTING_BALANCED};
+    struct cell c = {.model = "Qwen3.5-35B-A3B", .modules = "", .tp = 1,
+                     .cp = 1, .recompute = RECOMPUTE_FULL, .compiled = true};
+    struct plan_options o = {.cp = 1, .ep = 1, .tp = 1, .owned_ms = -1};
+    struct step_result got[2];
+    int64_t growth, total;
+    struct step_config k;
+    struct batch b;
+    struct model m;
+    struct plan p;
+    struct err e;
+    int i;
+
+    (void)state;
+    measured_model(&c, &m);
+    for (i = 0; i < 2; i++) {
+        measured_need(batch_from_lengths(&seen[i].rows, 1, &b, &e), &e);
+        measured_need(plan_make(&m, &b, &o, &p, &e), &e);
+        k = measured_config(&c, &m, &p, 0);
+        k.routing = &balanced;
+        k.mode.no_grad = true;
+        k.mode.wave = WAVE_HIDDEN;
+        measured_waves(&k, got, &growth);
+        total = (int64_t)(got[1].start_bytes + got[1].peak.allocated);
+        printf("no gradients, %d rows: %+.2f %%\n", (int)seen[i].rows,
+               off(total, seen[i].total));
+        assert_true(fabs(off(total, seen[i].total)) <= 3);
+        assert_string_equal(got[1].peak.tag.op, "experts.fc2");
+        plan_free(&p);
+        batch_free(&b);
+    }
+    model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -313,6 +357,7 @@ int main(void)
         cmocka_unit_test(test_workspaces),
         cmocka_unit_test(test_core_attention),
         cmocka_unit_test(test_backward),
+        cmocka_unit_test(test_experts_forward),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
