@@ -5,7 +5,8 @@
 ** the permuted rows until the MoE forward returns and a copy sorted by
 ** expert beside them. EP > 1: rows cross through buffers that lie outside the
 ** caching allocator (grow only, counted apart), and one copy sorted by
-** expert is made inside it.
+** expert is made inside it. Their size is that of the traced framework, by
+** token and rank; devices that compute move routed pairs and may need more.
 */
 #include "base/num.h"
 #include "step/rank_state.h"
@@ -19,6 +20,7 @@ struct wire {
     struct mat send_weight, recv_weight;    /* [pairs, 1] acc */
 };
 
+#define PLANNER_CHUNK 512   /* rows of a chunk (planner.md 2) */
 #define ALIGN 512       /* as the allocator's blocks: kernels load vectors */
 
 static struct mat area(uint64_t *at, int64_t rows, int64_t cols, enum dtype t)
@@ -66,11 +68,43 @@ static struct wire lay_out(const struct step *s, uint64_t at, int64_t sent,
     return w;
 }
 
+/* Rows that a rank's traced buffer has room for: the planner's token capacity
+** of the packed row, or the busiest rank's rows if they are more; a multiple
+** of 4 / gcd(4, ranks) and of 64, 512 at least (pricing.md 7.4). */
+static int64_t capacity(const struct step *s)
+{
+    int64_t chunk = PLANNER_CHUNK * s->cp, rows, r;
+    int64_t unit = s->c.ep % 4 == 0 ? 1 : s->c.ep % 2 == 0 ? 2 : 4;
+
+    for (rows = 0, r = 0; r < s->cp; r++)
+        rows += s->c.plan->rank[r].attention_rows;
+    rows = num_min(rows, 2 * num_ceil_div(rows, chunk) * PLANNER_CHUNK);
+    for (r = 0; r < s->cp; r++) {
+        rows = num_max(rows, s->c.plan->rank[r].attention_rows);
+        rows = num_max(rows, s->c.plan->rank[r].gdn_rows);
+    }
+    return num_round_up(num_max(num_round_up(rows, unit), 512), 64);
+}
+
+/* The traced buffers: tokens of every rank of the group, for each expert an
+** f32 probability and a map byte, f32 scales of 128 columns. */
+static uint64_t traced_bytes(const struct step *s)
+{
+    int64_t h = s->m->hidden;
+    int64_t row = 2 * h + 5 * s->m->experts + 4 * (h / 128);
+
+    return (uint64_t)(capacity(s) * s->c.ep * row);
+}
+
+/* Room for the traced buffers, and on devices that compute for our own areas
+** of routed pairs where those are larger. */
 static struct wire wire_of(struct step *s, int64_t sent, int64_t received)
 {
     uint64_t end;
 
     lay_out(s, 0, sent, received, &end);
+    s->hybridep_traced = traced_bytes(s);
+    if (s->k == NULL || end < s->hybridep_traced) end = s->hybridep_traced;
     grow(s, end);
     return lay_out(s, s->hybridep_addr, sent, received, &end);
 }

@@ -59,6 +59,7 @@ struct step {
 
     /* dispatch buffers outside the allocator, grow only (dispatch.c) */
     uint64_t hybridep_addr, hybridep_bytes;
+    uint64_t hybridep_traced;   /* what the framework would hold instead */
     struct moe_route route;
 
     struct gdn_flow *flow;      /* how GDN states move; gdn_flow.c */

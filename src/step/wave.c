@@ -93,7 +93,7 @@ static void wave_result(struct step *s, struct step_result *out)
         if (s->received[l] > out->received_max)
             out->received_max = s->received[l];
     out->records_bytes = s->records_bytes;
-    out->hybridep_bytes = s->hybridep_bytes;
+    out->hybridep_bytes = s->hybridep_traced;
 }
 
 static uint64_t allocated(const struct step *s)
