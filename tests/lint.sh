@@ -89,6 +89,7 @@ check 'lines: 80 columns, no tabs, no trailing blanks'
 # What comments cite is a text in the tree, or what `report` saves by its name.
 texts=$(find src bench cuda reports/published -name '*.md' | LC_ALL=C sort)
 pages=$(awk 'match($0, /^    [{]"[a-z]*", "[a-z]*",/) ||
+             match($0, /^#define DETAILS "[a-z]*"/) ||
              match($0, /save_doc\(w, &d, "[a-z]*"/) {
                  n = split(substr($0, RSTART, RLENGTH), part, "\"")
                  printf "%s ", part[n - 1]

@@ -67,17 +67,34 @@ static int save_doc(struct work *w, const struct doc *d, const char *name,
     return rc;
 }
 
-/* The published comparison, section by section. */
+/* The published comparison: what a reviewer reads. */
 static void put_published(struct view *v)
 {
-    sec_summary(v);
+    sec_result(v);
     sec_table(v);
-    sec_raw(v);
-    sec_ranks(v);
-    sec_attention(v);
+    sec_summary(v);
+    sec_measured_short(v);
+    view_picture(v, PICTURE_CHANGE, "The change: packed real waves without "
+                 "expert parallelism, before and after");
+    doc_heading(v->d, 2, "repeat", "How to repeat it");
+    doc_code(v->d, "make report");
+    doc_code(v->d, "build/peakproof explain out/report real-40");
+}
+
+/* And all that it rests on, section by section. */
+static void put_details(struct view *v)
+{
+    doc_heading(v->d, 1, "details", "peakproof: details of the accuracy "
+                "report");
+    doc_contents(v->d);
+    sec_words(v);
     sec_measured(v);
     sec_measured_cells(v);
     sec_measured_estimates(v);
+    sec_raw(v);
+    sec_verdict(v);
+    sec_ranks(v);
+    sec_attention(v);
     sec_fidelity(v);
     sec_allowance(v);
     sec_stack(v);
@@ -90,7 +107,6 @@ static void put_published(struct view *v)
     sec_inventory(v);
     sec_checks(v);
     sec_cases(v);
-    sec_words(v);
 }
 
 /* A reader's own cases: all of them first, then what they are made of. */
@@ -130,15 +146,13 @@ static void put_accuracy(struct view *v)
 {
     doc_heading(v->d, 1, "accuracy", "peakproof: accuracy of the memory "
                 "estimates");
-    doc_para(v->d, "Peaks are simulated (dry device). Error is (estimate - "
-             "peak) / peak; UNDER marks an estimate below the peak. Every "
-             "figure is made from the records (`records.csv`, `peaks.csv` "
-             "and the others) of one folder, `DIR`%s:", v->published_here
-             ? ": `out/report` for the report that `make report` copies to "
-               "`reports`; the published ones come from "
-               "`reports/published/figures.csv`. It is made by" : "");
-    doc_code(v->d, v->published_here ? "make report"
-                                     : "peakproof report DIR");
+    doc_para(v->d, "A peak is the highest allocated bytes of a training step "
+             "less those when it began, simulated (dry device); an error is "
+             "(estimate - peak) / peak, UNDER where the estimate is below. "
+             "Before is `busiest-rank`, after `per-rank`; raw has no margin, "
+             "admitted is raw x 1.10.%s", v->published_here ? ""
+             : " Made from the records of one folder by:");
+    if (!v->published_here) doc_code(v->d, "peakproof report DIR");
     if (!v->set->finished)
         doc_para(v->d, "The run in this folder is not finished; what follows "
                  "covers the cases that are.");
@@ -162,22 +176,42 @@ static void put_device(struct view *v, const char *device, const char *title)
     sec_cases(v);
 }
 
+#define DETAILS "details"
+
+/* The page beside accuracy; d is left for its headings. */
+static int write_details(struct work *w, struct view *v, struct doc *d,
+                         struct err *e)
+{
+    struct doc *short_page = v->d;
+    int rc;
+
+    v->d = d;
+    put_details(v);
+    v->d = short_page;
+    rc = save_doc(w, d, DETAILS, e);
+    return rc;
+}
+
 /* One document over the cases of one device. */
 static int write_device(struct work *w, const char *device, const char *name,
                         const char *title, struct err *e)
 {
-    struct doc d = {0};
+    struct doc d = {0}, details = {0};
     struct view v = {.d = &d, .set = w->set, .published = &w->published,
                      .picture = w->pictures.state};
     int rc = view_open(&v, device, e);
 
     if (rc == ERR_OK && v.n_case + v.n_measured > 0) {
+        if (title != NULL) put_device(&v, device, title);
+        else if (v.published_here) rc = write_details(w, &v, &details, e);
+        d.other = &details;
+        d.other_name = DETAILS;
         if (title == NULL) put_accuracy(&v);
-        else put_device(&v, device, title);
-        rc = save_doc(w, &d, name, e);
+        if (rc == ERR_OK) rc = save_doc(w, &d, name, e);
     }
     view_close(&v);
     doc_free(&d);
+    doc_free(&details);
     return rc;
 }
 

@@ -20,7 +20,7 @@ enum { MAX_ESTIMATORS = 16, MAX_SUBJECTS = 24 };
 /* X(constant, name): the pictures, NAME.svg of NAME.gp and NAME.dat. */
 #define PICTURES(X) \
     X(ERRORS, "errors") X(TOKENS, "tokens") X(COMPOSITION, "composition") \
-    X(LOSSES, "losses") X(MEASURED, "measured")
+    X(LOSSES, "losses") X(CHANGE, "change") X(MEASURED, "measured")
 
 enum picture {
 #define PICTURE(constant, name) PICTURE_##constant,

@@ -67,6 +67,7 @@ static void test_full(void **state)
     if (fixture_report(dir, &e) != ERR_OK) fail_msg("%s", e.text);
     write_report(dir, REPORT_MD, &written);
     compare(fixture_path(dir, "accuracy.md"), GOLDEN "full.md");
+    compare(fixture_path(dir, "details.md"), GOLDEN "full-details.md");
     compare(fixture_path(dir, "timing.md"), GOLDEN "timing.md");
     for (i = 0; i < sizeof plots / sizeof *plots; i++) {
         snprintf(golden, sizeof golden, GOLDEN "%s", plots[i]);

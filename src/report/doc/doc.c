@@ -113,6 +113,11 @@ void doc_para(struct doc *d, const char *fmt, ...)
     va_end(ap);
 }
 
+void doc_contents(struct doc *d)
+{
+    (void)add(d, BLOCK_CONTENTS);
+}
+
 void doc_item(struct doc *d, const char *fmt, ...)
 {
     va_list ap;
@@ -237,16 +242,30 @@ void cell_link(struct doc *d, struct table *t, const char *id)
     put_text(d, t, CELL_LINK, id);
 }
 
-const char *doc_title(const struct doc *d, const char *id)
+/* NULL when there is none. */
+static const char *find_title(const struct doc *d, const char *id)
 {
     int64_t i;
 
-    for (i = 0; i < d->n_block; i++) {
+    for (i = 0; d != NULL && i < d->n_block; i++) {
         const struct block *b = &d->block[i];
         if (b->kind == BLOCK_HEADING && b->id != NULL && b->text != NULL &&
             strcmp(b->id, id) == 0) return b->text;
     }
-    return id;
+    return NULL;
+}
+
+const char *doc_title(const struct doc *d, const char *id)
+{
+    const char *title = find_title(d, id);
+
+    if (title == NULL) title = find_title(d->other, id);
+    return title != NULL ? title : id;
+}
+
+bool doc_leads_out(const struct doc *d, const char *id)
+{
+    return find_title(d, id) == NULL && find_title(d->other, id) != NULL;
 }
 
 void cell_printf(struct doc *d, struct table *t, const char *fmt, ...)

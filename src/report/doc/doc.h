@@ -49,7 +49,7 @@ struct table {
 };
 
 enum block_kind { BLOCK_HEADING, BLOCK_PARA, BLOCK_ITEM, BLOCK_CODE,
-                  BLOCK_TABLE, BLOCK_PLOT };
+                  BLOCK_TABLE, BLOCK_PLOT, BLOCK_CONTENTS };
 
 struct block {
     enum block_kind kind;
@@ -63,6 +63,9 @@ struct block {
 struct doc {
     struct block *block;
     int64_t n_block, cap;
+    const struct doc *other;    /* where links lead whose heading is not here;
+                                   NULL: nowhere */
+    const char *other_name;     /* its file, without an end */
     struct table *row;      /* whose row was begun last */
     int64_t lacks;          /* cells that it still needs */
     bool failed;
@@ -73,6 +76,8 @@ void doc_free(struct doc *d);       /* back to zeros */
 void doc_heading(struct doc *d, int level, const char *id, const char *text);
 void doc_para(struct doc *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+/* Links to the headings of level 2, for people. */
+void doc_contents(struct doc *d);
 /* One point of a list. */
 void doc_item(struct doc *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
@@ -112,8 +117,11 @@ void cell_number(struct doc *d, struct table *t, double x, int decimals);
 /* How the cell looks for people. */
 void cell_show(const struct cell *c, struct buf *out);
 
-/* The text of the heading that has this id; the id itself without one. */
+/* The text of the heading that has this id, also of the other document's; the
+** id itself without one. */
 const char *doc_title(const struct doc *d, const char *id);
+/* Is the heading in the other document alone? */
+bool doc_leads_out(const struct doc *d, const char *id);
 
 static inline int64_t table_rows(const struct table *t)
 {

@@ -154,7 +154,8 @@ static int add_block(json_t *section, const struct block *b)
     const char *text = b->text ? b->text : "";
 
     switch (b->kind) {
-    case BLOCK_HEADING: return 0;
+    case BLOCK_HEADING:
+    case BLOCK_CONTENTS: return 0;
     case BLOCK_PARA:
     case BLOCK_ITEM:
         return json_array_append_new(json_object_get(section, "text"),

@@ -4,16 +4,21 @@
 #include "report/doc/render.h"
 
 static const char style[] =
+    ":root{color-scheme:light dark;--line:#ccc;--back:#f3f3f3;"
+    "--under:#fde0d0}\n"
+    "@media (prefers-color-scheme:dark){:root{--line:#555;--back:#2a2a2a;"
+    "--under:#6b2d12}img{background:#fff}}\n"
     "body{font:15px/1.5 sans-serif;max-width:64em;margin:2em auto;"
-    "padding:0 1em;color:#222}\n"
+    "padding:0 1em}\n"
+    ".box{overflow-x:auto}\n"
     "table{border-collapse:collapse;margin:1em 0;font-size:90%}\n"
-    "th,td{border:1px solid #ccc;padding:.2em .6em;text-align:left;"
+    "th,td{border:1px solid var(--line);padding:.2em .6em;text-align:left;"
     "vertical-align:top}\n"
-    "th{background:#f3f3f3}\n"
+    "th{background:var(--back)}\n"
     ".n{text-align:right;white-space:nowrap;"
     "font-variant-numeric:tabular-nums}\n"
-    ".under{background:#fde0d0;font-weight:bold}\n"
-    "pre{background:#f3f3f3;padding:.6em;overflow-x:auto}\n"
+    ".under{background:var(--under);font-weight:bold}\n"
+    "pre{background:var(--back);padding:.6em;overflow-x:auto}\n"
     "img{max-width:100%}\n";
 
 void html_escape(const char *s, struct buf *out)
@@ -52,7 +57,9 @@ static void put_prose(const char *s, struct buf *out)
 
 static void put_link(const struct doc *d, const char *id, struct buf *out)
 {
-    buf_puts(out, "<a href=\"#");
+    buf_puts(out, "<a href=\"");
+    if (doc_leads_out(d, id)) buf_printf(out, "%s.html", d->other_name);
+    buf_putc(out, '#');
     html_escape(id, out);
     buf_puts(out, "\">");
     html_escape(doc_title(d, id), out);
@@ -84,7 +91,7 @@ static void put_table(const struct doc *d, const struct table *t,
 {
     int64_t i;
 
-    buf_printf(out, "<table id=\"%s\">\n<tr>", t->id);
+    buf_printf(out, "<div class=\"box\"><table id=\"%s\">\n<tr>", t->id);
     for (i = 0; i < t->n_column; i++) {
         buf_puts(out, t->column[i].right ? "<th class=\"n\">" : "<th>");
         html_escape(t->column[i].name, out);
@@ -97,7 +104,7 @@ static void put_table(const struct doc *d, const struct table *t,
         put_cell(d, &t->cell[i], t->column[c].right, out);
         if (c + 1 == t->n_column) buf_puts(out, "</tr>\n");
     }
-    buf_puts(out, "</table>\n");
+    buf_puts(out, "</table></div>\n");
 }
 
 static void put_tagged(const char *tag, const char *text, struct buf *out)
@@ -113,6 +120,21 @@ static void put_plot(const struct block *b, const char *text,
     buf_printf(out, "<p><img src=\"%s.svg\" alt=\"", b->id ? b->id : "");
     html_escape(text, out);
     buf_puts(out, "\"></p>\n");
+}
+
+static void put_contents(const struct doc *d, struct buf *out)
+{
+    int64_t i;
+
+    buf_puts(out, "<ul>\n");
+    for (i = 0; i < d->n_block; i++) {
+        if (d->block[i].kind != BLOCK_HEADING || d->block[i].level != 2)
+            continue;
+        buf_puts(out, "<li>");
+        put_link(d, d->block[i].id ? d->block[i].id : "", out);
+        buf_puts(out, "</li>\n");
+    }
+    buf_puts(out, "</ul>\n");
 }
 
 static void put_block(const struct doc *d, const struct block *b,
@@ -135,6 +157,7 @@ static void put_block(const struct doc *d, const struct block *b,
         break;
     case BLOCK_TABLE: put_table(d, b->table, out); break;
     case BLOCK_PLOT: put_plot(b, text, out); break;
+    case BLOCK_CONTENTS: put_contents(d, out); break;
     }
 }
 
@@ -144,7 +167,8 @@ void render_html(const struct doc *d, const char *title, struct buf *out)
     int64_t i;
 
     buf_puts(out, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n"
-             "<meta charset=\"utf-8\">\n<title>");
+             "<meta charset=\"utf-8\">\n<meta name=\"viewport\" "
+             "content=\"width=device-width, initial-scale=1\">\n<title>");
     html_escape(title, out);
     buf_printf(out, "</title>\n<style>\n%s</style>\n</head>\n<body>\n",
                style);

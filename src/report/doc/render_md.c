@@ -58,7 +58,9 @@ static void put_link(const struct doc *d, const char *id, struct buf *out)
 
     buf_putc(out, '[');
     md_escape(title, out);
-    buf_puts(out, "](#");
+    buf_puts(out, "](");
+    if (doc_leads_out(d, id)) buf_printf(out, "%s.md", d->other_name);
+    buf_putc(out, '#');
     put_anchor(title, out);
     buf_putc(out, ')');
 }
@@ -176,6 +178,19 @@ static void put_wrapped(const char *s, const char *first, const char *rest,
     buf_putc(out, '\n');
 }
 
+static void put_contents(const struct doc *d, struct buf *out)
+{
+    int64_t i;
+
+    for (i = 0; i < d->n_block; i++) {
+        if (d->block[i].kind != BLOCK_HEADING || d->block[i].level != 2)
+            continue;
+        buf_puts(out, "* ");
+        put_link(d, d->block[i].id ? d->block[i].id : "", out);
+        buf_putc(out, '\n');
+    }
+}
+
 static void put_block(const struct doc *d, const struct block *b,
                       struct buf *out)
 {
@@ -195,6 +210,7 @@ static void put_block(const struct doc *d, const struct block *b,
     case BLOCK_PLOT:
         buf_printf(out, "![%s](%s.svg)\n", text, b->id ? b->id : "");
         break;
+    case BLOCK_CONTENTS: put_contents(d, out); break;
     }
 }
 

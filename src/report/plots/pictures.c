@@ -14,6 +14,7 @@ static const struct {
     [PICTURE_TOKENS] = {"dry", plot_tokens},
     [PICTURE_COMPOSITION] = {"dry", plot_composition},
     [PICTURE_LOSSES] = {"cpu", plot_losses},
+    [PICTURE_CHANGE] = {"dry", plot_change},
     [PICTURE_MEASURED] = {"dry", plot_measured},
 };
 

@@ -16,6 +16,7 @@ bool plot_errors(const struct view *v, struct plot *out);
 bool plot_tokens(const struct view *v, struct plot *out);
 bool plot_composition(const struct view *v, struct plot *out);
 bool plot_losses(const struct view *v, struct plot *out);
+bool plot_change(const struct view *v, struct plot *out);
 bool plot_measured(const struct view *v, struct plot *out);
 void plot_free(struct plot *p);
 

@@ -201,6 +201,18 @@ static void put_uncovered(struct view *v)
     buf_free(&b);
 }
 
+void sec_measured_short(struct view *v)
+{
+    struct buf b = BUF_INIT;
+
+    if (v->n_measured == 0) return;
+    doc_heading(v->d, 2, "measured-short", "Are simulated peaks true?");
+    measured_sentence(v, &b);
+    doc_para(v->d, "%s", buf_text(&b));
+    if (b.failed) v->d->failed = true;
+    buf_free(&b);
+}
+
 void sec_measured(struct view *v)
 {
     struct buf b = BUF_INIT;

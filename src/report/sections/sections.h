@@ -8,7 +8,8 @@
 
 #include "report/view.h"
 
-/* sec_summary.c: every claim in a line. */
+/* sec_summary.c: the change in a sentence; every claim in a line. */
+void sec_result(struct view *v);
 void sec_summary(struct view *v);
 /* How many cold waves each estimator is under for, in a line each. */
 void sec_verdict(struct view *v);
@@ -23,6 +24,8 @@ void sec_attention(struct view *v);
 /* sec_measured.c: simulated against measured peaks: by series; every cell.
 ** sec_estimates.c: the estimates of the same cells. */
 void sec_measured(struct view *v);
+/* Its sentence alone. */
+void sec_measured_short(struct view *v);
 void sec_measured_cells(struct view *v);
 void sec_measured_estimates(struct view *v);
 /* sec_fidelity.c: distance from the implied peaks, by routing, by category;
