@@ -177,10 +177,12 @@ static void keep_attention(const struct rank *r, struct kept *k)
 
     keep_norm(r, k, n);
     keep(r, k, CAT_ATTENTION, shared ? joined * r->tp : joined, n);
-    keep(r, k, CAT_ATTENTION, r->q, n);                 /* before its norm */
-    keep(r, k, CAT_ATTENTION, kv, n);
-    keep(r, k, CAT_ATTENTION, REAL * m->q_heads, n);    /* rstd */
-    keep(r, k, CAT_ATTENTION, REAL * heads, n);
+    if (m->head_norm) {
+        keep(r, k, CAT_ATTENTION, r->q, n);             /* before its norm */
+        keep(r, k, CAT_ATTENTION, kv, n);
+        keep(r, k, CAT_ATTENTION, REAL * m->q_heads, n);    /* rstd */
+        keep(r, k, CAT_ATTENTION, REAL * heads, n);
+    }
     keep(r, k, CAT_ATTENTION, r->q, n);                 /* rotated */
     keep(r, k, CAT_ATTENTION, kv, n);
     if (m->attn_gate && heads > r->tp) keep(r, k, CAT_ATTENTION, r->q, n);

@@ -206,6 +206,31 @@ static void test_packed_checkpoints(void **state)
     model_free(&m);
 }
 
+/* Parameters of whole models: as published, Qwen2 from its shapes by hand. */
+static void test_totals(void **state)
+{
+    static const struct { const char *path; int64_t n; } want[] = {
+        {"lua/models/Llama-3.1-8B.json", INT64_C(8030261248)},
+        {"lua/models/Mixtral-8x7B.json", INT64_C(46702792704)},
+        {"lua/models/Qwen3-8B.json", INT64_C(8190735360)},
+        {"lua/models/Qwen3-30B-A3B.json", INT64_C(30532122624)},
+        {"lua/models/Qwen2-57B-A14B.json", INT64_C(57408658944)},
+    };
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof want / sizeof want[0]; i++) {
+        struct model m = load(want[i].path, 0);
+        struct param_list l = list_of(&m, 1, 0);
+
+        if (param_base_bytes(&l) != 2 * want[i].n)
+            fail_msg("%s: %lld", want[i].path,
+                     (long long)param_base_bytes(&l) / 2);
+        param_list_free(&l);
+        model_free(&m);
+    }
+}
+
 /* Dense members: gate, up and down of the MLP carry the adapters. */
 static void test_dense_adapters(void **state)
 {
@@ -284,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_packed_checkpoints),
         cmocka_unit_test(test_dense_adapters),
+        cmocka_unit_test(test_totals),
         cmocka_unit_test(test_adapter_sums),
         cmocka_unit_test(test_refused),
     };
