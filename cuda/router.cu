@@ -283,7 +283,7 @@ static int sort_on_device(struct cu *c, const struct k_route_sort *a,
 {
     int experts = static_cast<int>(a->experts), top_k = weight.cols;
     int64_t pairs = int64_t{weight.rows} * top_k;
-    unsigned grid;
+    unsigned grid = 0;
     int rc = pairs <= INT32_MAX ? cu_grid(pairs, PAIRS, &grid, e)
              : err_set(e, ERR_RUN, "cuda route_sort: %lld pairs, and places "
                        "are 32 bits", (long long)pairs);
