@@ -5,6 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What a file, an estimator or another process says is no command to a
+** terminal: controls become '?', lines stay. */
+static void clean(char *s)
+{
+    for (; *s != '\0'; s++)
+        if (((unsigned char)*s < ' ' && *s != '\n') || *s == 127) *s = '?';
+}
+
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)
 {
     if (e != NULL) {
@@ -13,6 +21,7 @@ int err_set(struct err *e, enum err_code code, const char *fmt, ...)
         va_start(ap, fmt);
         vsnprintf(e->text, sizeof e->text, fmt, ap);
         va_end(ap);
+        clean(e->text);
     }
     return code;
 }
@@ -26,6 +35,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(prefix, sizeof prefix, fmt, ap);
     va_end(ap);
+    clean(prefix);
     memcpy(old, e->text, sizeof old);
     snprintf(e->text, sizeof e->text, "%s: %.*s", prefix,
              (int)(sizeof e->text - sizeof prefix - 3), old);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/csv.h"
 #include "base/hash.h"
@@ -59,6 +60,22 @@ static void put_int(struct buf *b, int64_t n)
     buf_printf(b, "%" PRId64, n);
 }
 
+/* A text that a table program would take for a formula gets a quote before
+** it. */
+static void put_text(struct buf *b, const char *s)
+{
+    struct buf quoted = BUF_INIT;
+
+    if (s == NULL || *s == '\0' || strchr("=+-@", *s) == NULL) {
+        csv_put(b, s);
+        return;
+    }
+    buf_printf(&quoted, "'%s", s);
+    csv_put(b, buf_text(&quoted));
+    if (quoted.failed) b->failed = true;
+    buf_free(&quoted);
+}
+
 /* The member at p of the struct row. */
 static void put_cell(struct buf *b, enum cell cell, const void *p,
                      const void *row)
@@ -67,7 +84,8 @@ static void put_cell(struct buf *b, enum cell cell, const void *p,
     double x = 0;
 
     switch (cell) {
-    case CELL_TEXT: case CELL_WORD: csv_put(b, *(const char *const *)p); break;
+    case CELL_TEXT: put_text(b, *(const char *const *)p); break;
+    case CELL_WORD: csv_put(b, *(const char *const *)p); break;
     case CELL_KNOWN: case CELL_WHOLE: case CELL_COUNT: case CELL_ANY:
         n = *(const int64_t *)p;
         if (cell != CELL_KNOWN || n != UNKNOWN) put_int(b, n);

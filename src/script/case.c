@@ -80,6 +80,9 @@ static void check_name(const struct decl *d, const char *name)
     if (strspn(name, good) != strlen(name) || strlen(name) > 100)
         decl_fail(d, "name", "may hold up to 100 letters, digits and "
                   "._+=@-");
+    if (strchr("+=@-", *name) != NULL)
+        decl_fail(d, "name", "must not begin with + = @ or - (a table "
+                  "program takes such a cell for a formula)");
 }
 
 static void read_model(const struct decl *d, struct scenario_case *c)

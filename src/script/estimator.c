@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/num.h"
 #include "script/api.h"
 #include "script/facts.h"
@@ -40,6 +41,9 @@ static void check_name(const struct decl *d, const char *name, int list)
     if (*name == '\0' || strlen(name) > 63 ||
         strspn(name, good) != lua_rawlen(L, -1))
         decl_fail(d, "name", "may hold 1 to 63 letters, digits and ._+-");
+    if (*name == '+' || *name == '-')
+        decl_fail(d, "name", "must not begin with + or - (a table program "
+                  "takes such a cell for a formula)");
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (price_find(name) != NULL || strcmp(name, taken[i]) == 0)
             decl_fail(d, "name", "'%s' is taken by the program", name);
@@ -237,6 +241,7 @@ static int read_result(lua_State *L)
             return luaL_error(L, "estimator '%s': returned nil without a "
                               "reason (return nil, \"why\")", name);
         snprintf(out->reason, sizeof out->reason, "%s", lua_tostring(L, 3));
+        text_clean(out->reason);
         return 0;
     }
     decl_open(&d, L, 2, result_fields, "estimator '%s'", name);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/category.h"
-#include "snapshot/clean.h"
+#include "base/clean.h"
 
 const char *const compose_names[] = {
     [BY_FRAME] = "frame", [BY_MODULE] = "module", [BY_FILE] = "file",
@@ -129,7 +129,7 @@ void compose_key(const struct snapshot *s, enum compose_by by,
         place_key(s, by, p, b, key, n);
     else if (own_category(s, b->stack, key, n) == NULL)
         snprintf(key, n, "(no category)");
-    snapshot_clean(key);
+    text_clean(key);
 }
 
 /* ---- groups ------------------------------------------------------------- */

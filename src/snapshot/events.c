@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "snapshot/clean.h"
+#include "base/clean.h"
 #include "snapshot/reading.h"
 
 enum { LANES_MOST = 4096, CATEGORIES_MOST = 255, UNKNOWN_MOST = 16 };
@@ -160,7 +160,7 @@ static const char *keep(struct reading *r, const struct pickle *v, size_t most)
 
     if (p == NULL) return NULL;
     memcpy(p, v->v.s, n);
-    snapshot_clean(p);
+    text_clean(p);
     return p;
 }
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "snapshot/clean.h"
+#include "base/clean.h"
 #include "snapshot/reading.h"
 
 char *reading_keep(struct reading *p, const struct pickle *v)
@@ -11,7 +11,7 @@ char *reading_keep(struct reading *p, const struct pickle *v)
 
     if (s == NULL) return NULL;
     if (v->len > 0) memcpy(s, v->v.s, v->len);
-    snapshot_clean(s);
+    text_clean(s);
     return s;
 }
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "snapshot/clean.h"
+#include "base/clean.h"
 #include "snapshot/series.h"
 
 /* ---- Perfetto ----------------------------------------------------------- */
@@ -84,7 +84,7 @@ static void put_frame(struct buf *b, const struct stack_frame *f)
 
     buf_printf(&t, "%s (%s:%" PRIu64 ")", f->name, f->file, f->line);
     if (t.data != NULL) {
-        snapshot_clean(t.data);
+        text_clean(t.data);
         for (char *c = t.data; *c != '\0'; c++)
             if (*c == ';') *c = ',';
         buf_puts(b, t.data);

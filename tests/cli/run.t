@@ -411,3 +411,24 @@ $ cmp fresh again; sort -u fresh | wc -l
 $ peakproof run --check --resume --out t tight.lua >table 2>again
 = 4
 $ cmp fresh again; peakproof run --resume --out t tight.lua >table
+
+# What an estimator says is no command to a terminal or a table program.
+
++ escape.lua
+| estimator{name = "loud", price = function()
+|   return nil, "=cmd|' /C calc'!A0 \27[31mred\nnext"
+| end}
+| return {cases = {{name = "a", model = "Qwen3.6-35B-A3B", layers = 4, cp = 2,
+|   batch = batch.lengths{3000, 2000}}}}
+$ peakproof run --out loud escape.lua >said; LC_ALL=C grep -c "[[:cntrl:]]" said loud/records.csv
+> said:0
+> loud/records.csv:0
+= 1
+$ grep loud,raw loud/records.csv
+> dry,escape,a,0,cold,max,loud,raw,,refused,'=cmd|' /C calc'!A0 ?[31mred?next
+$ peakproof report loud >said; LC_ALL=C grep -c '[[:cntrl:]]' loud/accuracy.md
+> 0
+= 1
+$ printf 'return {cases = {{name = "=a", model = "tiny", batch = batch.lengths{9}}}}' | peakproof run -
+!* peakproof: stdin:1: case '=a': name: must not begin with + = @ or - *
+= 3

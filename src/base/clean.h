@@ -1,11 +1,11 @@
 /*
 ** clean.h - text of a file that is safe to print.
 */
-#ifndef SNAPSHOT_CLEAN_H
-#define SNAPSHOT_CLEAN_H
+#ifndef BASE_CLEAN_H
+#define BASE_CLEAN_H
 
 /* What a terminal, JSON or XML must not see (controls, bytes that are no
 ** UTF-8) becomes '?', also where text was cut in the middle of a character. */
-void snapshot_clean(char *text);
+void text_clean(char *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* clean.c - see clean.h */
-#include "snapshot/clean.h"
+#include "base/clean.h"
 
 #include <stddef.h>
 
@@ -20,7 +20,7 @@ static size_t character(const unsigned char *s)
     return n;
 }
 
-void snapshot_clean(char *text)
+void text_clean(char *text)
 {
     unsigned char *s = (unsigned char *)text;
 
