@@ -100,6 +100,17 @@ citations() {
 citations $sources >"$found"
 check 'what comments cite is in the tree'
 
+# Paths that the page for the next person names, with a folder in them.
+# shellcheck disable=SC2016  # the backquotes are the page's
+grep -oE '`[A-Za-z.]+(/[A-Za-z0-9_.-]+)+`' src/README.md | tr -d '`' |
+    sort -u | while read -r path; do
+    case $path in
+    bench/cmd_NAME.c | build/*) ;;
+    *) [ -e "$path" ] || echo "src/README.md: no $path in the tree" ;;
+    esac
+done >"$found"
+check 'paths of src/README.md'
+
 # Of seven planted citations four are wrong; the check has to name these.
 planted=$(mktemp)
 cat >"$planted" <<'END'
