@@ -73,6 +73,9 @@ static int read_model(const struct args *a, struct shape *out,
                        ".json", &shipped, &path, e);
     if (rc == ERR_OK) rc = model_load(path, layers, &out->model, e);
     free(path);
+    if (rc == ERR_OK && out->model.experts == 0 && out->options.ep > 1)
+        rc = err_set(e, ERR_USAGE, "--ep: %s is dense, it has no experts to "
+                     "split (use 1)", out->model.name);
     if (rc == ERR_OK && out->model.experts % out->options.ep != 0)
         rc = err_set(e, ERR_USAGE, "--ep: %" PRId64 " does not divide the %"
                      PRId64 " experts of %s", out->options.ep,

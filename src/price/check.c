@@ -59,6 +59,9 @@ static int check_wave(const struct price_facts *f, struct err *e)
         if (!within(e, rule[i].value, rule[i].lo, rule[i].hi, "%s",
                     rule[i].key))
             return ERR_INPUT;
+    if (f->model->experts == 0 && f->ep > 1)
+        return err_set(e, ERR_INPUT, "parallel.ep: %s is dense, it has no "
+                       "experts to split (use 1)", f->model->name);
     if (f->model->experts % f->ep != 0)
         return err_set(e, ERR_INPUT, "parallel.ep: %lld does not divide the "
                        "%lld experts of %s", (long long)f->ep,

@@ -172,3 +172,18 @@ $ peakproof plan --tree empty.csv
 | 2,0,7
 $ peakproof plan --tree levels.csv | grep tokens
 >   "tokens": 18,
+
+# A dense model has no experts to split: plan, its facts, price and run say so.
+
+$ peakproof plan --lengths 3000 --model Qwen3.6-27B --ep 2
+! peakproof: --ep: Qwen3.6-27B is dense, it has no experts to split (use 1)
+= 2
+$ peakproof plan --lengths 3000 --model Qwen3.6-27B --ep 2 --facts
+! peakproof: --ep: Qwen3.6-27B is dense, it has no experts to split (use 1)
+= 2
+$ peakproof plan --lengths 3000 --model Qwen3.6-27B --facts | sed 's/"ep": 1/"ep": 2/' | peakproof price -
+! peakproof: standard input: parallel.ep: Qwen3.6-27B is dense, it has no experts to split (use 1)
+= 3
+$ printf 'return {cases = {{name = "a", model = "Qwen3.6-27B", cp = 2, ep = 2, batch = batch.lengths{90}}}}' | peakproof run -
+! peakproof: stdin: case 'a': ep: Qwen3.6-27B is dense, it has no experts to split (use 1)
+= 3
