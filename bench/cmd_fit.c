@@ -87,12 +87,9 @@ static void put_why(struct buf *b, const struct fit *f)
     buf_printf(b, " for dispatch buffers%s%s\n", x->fits
                ? "; its peak is in " : "; without a limit its peak is in ",
                x->place);
-    if (x->fits && x->needed > f->available)
-        buf_puts(b, "  (it fits when the allocator gives back what it "
-                    "caches)\n");
     if (f->grant.tokens > 0) {
         buf_puts(b, "budget: every segment scaled alike and planned anew; "
-                    "the hundredth below it fits too; ");
+                    "32 trials in the hundredth below it fit too; ");
         if (f->grant.failure < 0) {
             buf_puts(b, "nothing above was found not to\n");
         } else {

@@ -80,20 +80,6 @@ static void describe(const struct ranks *r, struct simulated *out)
     }
 }
 
-/* Who ran out first, and where: the allocator's message names the request's
-** tag, which is that of the last thing it was asked for. */
-static void describe_failure(const struct ranks *r, struct simulated *out)
-{
-    int64_t i, first = -1;
-
-    for (i = 0; i < r->w->plan->cp; i++)
-        if (r->one[i].rc == ERR_OOM &&
-            (first < 0 || r->one[i].good < r->one[first].good)) first = i;
-    if (first < 0) return;
-    out->rank = first;
-    out->wave = r->one[first].good;
-}
-
 /* ---- runs ---------------------------------------------------------------- */
 
 static int run_once(const struct shape *s, const struct batch *b,
@@ -110,7 +96,6 @@ static int run_once(const struct shape *s, const struct batch *b,
     int rc = ranks_run(&r, e);
 
     if (rc == ERR_OK) describe(&r, out);
-    if (rc == ERR_OOM) describe_failure(&r, out);
     ranks_close(&r);
     return rc;
 }
@@ -133,12 +118,8 @@ static int run_plan(const struct shape *s, const struct batch *b,
     if (rc == ERR_OK) {
         *out = tight;
         out->fits = true;
-        return ERR_OK;
     }
-    if (rc != ERR_OOM) return rc;
-    out->rank = tight.rank;
-    out->wave = tight.wave;
-    return ERR_OK;
+    return rc == ERR_OOM ? ERR_OK : rc;
 }
 
 static int plan_of(const struct shape *s, const struct batch *b,

@@ -16,8 +16,8 @@ struct simulated {
                                    segments and dispatch buffers. Where it does
                                    not fit, without a limit. */
     int64_t dispatch;           /* of these, dispatch buffers */
-    int64_t rank;               /* that takes most, or ran out first */
-    int64_t wave;               /* of its peak, or in which it ran out */
+    int64_t rank;               /* that takes most */
+    int64_t wave;               /* of its peak */
     char place[96];             /* "recompute, layer 39, moe.fc2.sum" */
 };
 
