@@ -1,11 +1,11 @@
 /*
 ** run.h - one case of a scenario, from the script's words to rows of CSV.
 **
-**   run.c         model, plan, prices, step, result: the order of things
+**   run_case.c    model, plan, prices, step, result: the order of things
 **   work.c        what all parts use (work.h)
 **   pricing.c     what the estimators are told, and what they say
 **   waves.c       the case's waves on the device, and what records keep
-**   ranks.c       its ranks at work, each a thread where it computes
+**   ranks_run.c   its ranks at work, each a thread where it computes
 **   tokens.c      tokens and targets for devices that compute
 **   labels.c      what a file says instead, labels_read.c
 **   beside_dry.c  such a device held beside dry

@@ -1,4 +1,4 @@
-/* ranks.c - see ranks.h: opening ranks, running them, closing them */
+/* ranks_run.c - see ranks.h: opening ranks, running them, closing them */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

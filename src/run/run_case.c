@@ -1,4 +1,4 @@
-/* run.c - see run.h: the order of things in one case */
+/* run_case.c - see run.h: the order of things in one case */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
