@@ -42,6 +42,16 @@ void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE])
     join(mode_otherwise_words, otherwise, out);
 }
 
+struct mode_keep mode_keep(const struct mode *o)
+{
+    unsigned again = o->recompute == RECOMPUTE_SELECTIVE ? o->modules : 0;
+
+    if (o->no_grad || o->recompute == RECOMPUTE_FULL)
+        return (struct mode_keep){false, false, false};
+    return (struct mode_keep){true, (again & MODULE_CORE_ATTN) == 0,
+                              (again & (MODULE_MLP | MODULE_MOE)) == 0};
+}
+
 static int check_modules(const struct mode *o, const struct model *m,
                          struct err *e)
 {

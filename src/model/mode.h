@@ -50,6 +50,13 @@ struct mode {
 
 #define MODE_MAX_TP 64
 
+/* What a pass over a layer keeps. core goes with mixer; the sum behind the
+** mixer is kept when mixer is. */
+struct mode_keep { bool mixer, core, mlp; };
+/* What the forward keeps: nothing of full recompute and without gradients,
+** everything of none. The passes that run again keep all. */
+struct mode_keep mode_keep(const struct mode *o);
+
 static inline int64_t mode_tp(const struct mode *o)
 {
     return o->tp > 0 ? o->tp : 1;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "step/numbers.h"
-#include "step/rank_state.h"
+#include "step/weights.h"
 
 /* The first of this rank's experts; 0 for what every rank has whole. */
 static int64_t first_expert(const struct step *s, const struct param *p)

@@ -9,7 +9,7 @@
 ** token and rank; devices that compute move routed pairs and may need more.
 */
 #include "base/num.h"
-#include "step/rank_state.h"
+#include "step/mlp.h"
 #include "step/rows.h"
 
 /* ---- buffers outside the allocator -------------------------------------- */

@@ -5,7 +5,7 @@
 #ifndef STEP_DUMP_H
 #define STEP_DUMP_H
 
-#include "step/rank_state.h"
+#include "step/tensor.h"
 
 int dump_new(struct step *s);
 void dump_free(struct step *s);

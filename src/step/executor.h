@@ -19,7 +19,7 @@
 #ifndef STEP_EXECUTOR_H
 #define STEP_EXECUTOR_H
 
-#include "step/rank_state.h"
+#include "step/tensor.h"
 
 struct stage_record {
     struct tensor q_rows, q;    /* gathered; padded or contiguous */

@@ -7,7 +7,7 @@
 **
 ** A is [El, in, r], B [El, r, out]; e = max(8, r).
 */
-#include "step/rank_state.h"
+#include "step/mlp.h"
 
 struct grouped {
     enum weight w;

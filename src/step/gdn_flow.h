@@ -23,7 +23,7 @@
 #ifndef STEP_GDN_FLOW_H
 #define STEP_GDN_FLOW_H
 
-#include "step/rank_state.h"
+#include "step/tensor.h"
 
 
 struct gdn_level {

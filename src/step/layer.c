@@ -60,20 +60,9 @@ static struct tensor leave(struct step *s, enum category c, const char *op,
     return out;
 }
 
-struct keep layer_keep(const struct step *s)
-{
-    const struct mode *o = &s->c.mode;
-    unsigned again = o->recompute == RECOMPUTE_SELECTIVE ? o->modules : 0;
-
-    if (o->no_grad || o->recompute == RECOMPUTE_FULL)
-        return (struct keep){false, false, false};
-    return (struct keep){true, (again & MODULE_CORE_ATTN) == 0,
-                         (again & (MODULE_MLP | MODULE_MOE)) == 0};
-}
-
 /* x1 = x + mixer(N1(x)) */
 static void mixer_part(struct step *s, struct mat x, struct layer_saved *l,
-                       struct keep keep)
+                       struct mode_keep keep)
 {
     struct tensor branch;
 
@@ -114,7 +103,7 @@ static struct tensor output_of(struct step *s, struct layer_saved *l,
 }
 
 struct tensor layer_forward(struct step *s, struct mat x,
-                            struct layer_saved *l, struct keep keep)
+                            struct layer_saved *l, struct mode_keep keep)
 {
     struct tensor branch, y;
 
@@ -130,11 +119,11 @@ struct tensor layer_forward(struct step *s, struct mat x,
 
 void layer_restore(struct step *s, struct mat x, struct layer_saved *l)
 {
-    struct keep keep = layer_keep(s);
+    struct mode_keep keep = mode_keep(&s->c.mode);
     struct tensor y = {NULL, {0}};
 
     if (!keep.mixer)
-        y = layer_forward(s, x, l, (struct keep){true, true, true});
+        y = layer_forward(s, x, l, (struct mode_keep){true, true, true});
     else if (!keep.mlp)
         y = mlp_part(s, l, true);
     ten_free(s, &y);
@@ -143,7 +132,7 @@ void layer_restore(struct step *s, struct mat x, struct layer_saved *l)
 /* What the layer of a recomputing pass kept of the core. */
 static bool core_kept(const struct step *s)
 {
-    struct keep keep = layer_keep(s);
+    struct mode_keep keep = mode_keep(&s->c.mode);
 
     return keep.core || !keep.mixer;
 }

@@ -6,7 +6,7 @@
 #define STEP_LAYERS_H
 
 #include "step/mixers.h"
-#include "step/rank_state.h"
+#include "step/mlp.h"
 
 /* What a layer keeps for its backward, beside its boundary. */
 struct layer_saved {
@@ -19,17 +19,10 @@ struct layer_saved {
     struct mlp_saved mlp;
 };
 
-/* What a pass over a layer keeps. core goes with mixer; x1 is kept when
-** mixer is. */
-struct keep { bool mixer, core, mlp; };
-/* Of the forward, as the mode has it: nothing of full recompute and without
-** gradients, everything of none. The passes that run again keep all. */
-struct keep layer_keep(const struct step *s);
-
 /* The current layer on its boundary x, keeping in l what keep says: the next
 ** boundary, or the head's input after the last layer. */
 struct tensor layer_forward(struct step *s, struct mat x,
-                            struct layer_saved *l, struct keep keep);
+                            struct layer_saved *l, struct mode_keep keep);
 /* What the backward needs and the forward did not keep, the core of
 ** attention apart, which its own backward runs again. */
 void layer_restore(struct step *s, struct mat x, struct layer_saved *l);

@@ -1,4 +1,4 @@
-/* step.c - a rank's step: what it accepts, its life: see step.h */
+/* life.c - a rank's step: what it accepts, its life: see step.h */
 #include <stdlib.h>
 
 #include "base/num.h"

@@ -6,7 +6,7 @@
 ** write side by side into one joined output, as the traced framework's fused
 ** projections do.
 */
-#include "step/rank_state.h"
+#include "step/linear.h"
 #include "step/rows.h"
 
 static int64_t joined_width(const struct projection *p, int n)

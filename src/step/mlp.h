@@ -7,21 +7,6 @@
 
 #include "step/linear.h"
 
-/* The routed part's host side (moe_route.c): of the current layer. */
-struct moe_route {
-    /* of every layer, back to back; below are the current one's */
-    int64_t *all_counts, *all_offset;
-    struct range *all_block;
-    int64_t *counts;            /* [cp][experts] pairs rank r sends to e */
-    int64_t *own;               /* [experts] of this rank; apart, because the
-                                   others read it while counts is written */
-    int64_t *offset;            /* [local experts + 1] rows per own expert */
-    struct range *block;        /* [local experts * ep] received rows, in the
-                                   order (expert, source) */
-    int64_t *forced;            /* host copy of replayed routes; may be NULL */
-    int64_t received;           /* pairs on this rank */
-};
-
 /* Padded copies of one expert adapter (r < 8), kept for its backward. */
 struct expert_pad { struct tensor a, b; };
 

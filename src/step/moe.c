@@ -5,7 +5,7 @@
 */
 #include <stddef.h>
 
-#include "step/rank_state.h"
+#include "step/mlp.h"
 
 static void free_routed(struct step *s, struct mlp_saved *v)
 {

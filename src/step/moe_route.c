@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "step/dump.h"
-#include "step/rank_state.h"
+#include "step/mlp.h"
 
 int moe_route_new(struct step *s)
 {

@@ -1,5 +1,5 @@
 /* norm.c - the norms in front of projections: see linear.h */
-#include "step/rank_state.h"
+#include "step/linear.h"
 #include "step/rows.h"
 
 void norm_forward(struct step *s, enum category c, const char *op,

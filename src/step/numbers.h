@@ -5,7 +5,7 @@
 #ifndef STEP_NUMBERS_H
 #define STEP_NUMBERS_H
 
-#include "step/tensor.h"
+#include "dev/dev.h"
 
 /* n numbers to packed bf16, f32 or f64 memory of the device, rounded once. */
 int numbers_up(struct dev *d, void *to, enum dtype t, const double *v,

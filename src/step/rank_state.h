@@ -1,12 +1,64 @@
 /*
 ** rank_state.h - what one rank of the step holds: its configuration, its
-** device, its parameters and the place where it is.
+** device, its parameters and the place where it is. Structs and no more: what
+** is done with them stands in the headers above this one.
 */
 #ifndef STEP_RANK_STATE_H
 #define STEP_RANK_STATE_H
 
-#include "step/mlp.h"
-#include "step/weights.h"
+#include "step/step.h"
+
+/* A block of the rank's allocator seen as a matrix. Empty: b NULL, m.p NULL
+** (also for zero rows). */
+struct tensor {
+    struct mem_block *b;
+    struct mat m;
+};
+
+enum weight {
+    W_NORM1, W_NORM2,
+    W_Q, W_K, W_V, W_O, W_Q_BIAS, W_K_BIAS, W_V_BIAS, W_Q_NORM, W_K_NORM,
+    W_QKV, W_Z, W_B, W_A, W_CONV, W_A_LOG, W_DT_BIAS, W_GDN_NORM, W_GDN_OUT,
+    W_ROUTER, W_EXPERT_UP, W_EXPERT_DOWN,
+    W_SHARED_GATE, W_SHARED_UP, W_SHARED_DOWN, W_SHARED_SIGMA,
+    W_MLP_GATE, W_MLP_UP, W_MLP_DOWN,
+    W_COUNT
+};
+
+/* One adapter: A and B, their gradients (empty until a backward reaches
+** them, then kept, zeroed between waves) and Adam's moments. */
+struct adapter {
+    struct tensor a, b;
+    struct tensor grad_a, grad_b;
+    struct tensor moment[4];    /* m, v of A; m, v of B; may be empty */
+    bool grad_fresh;            /* allocated in this wave: write, not add */
+};
+
+struct layer_weights {
+    struct tensor w[W_COUNT];
+    struct adapter site[SITE_COUNT];
+};
+
+/* GEMM workspaces, taken at first use and kept: 32 MiB + 1 KiB for plain
+** GEMMs, the same four times for grouped streams, 32 MiB for the general
+** BLAS handle (router, adapters, head), and again for the one of the thread
+** that runs the backward. */
+enum workspace { WS_PLAIN, WS_GROUPED, WS_BLAS, WS_AUTOGRAD, WS_COUNT };
+
+/* The routed part's host side (moe_route.c): of the current layer. */
+struct moe_route {
+    /* of every layer, back to back; below are the current one's */
+    int64_t *all_counts, *all_offset;
+    struct range *all_block;
+    int64_t *counts;            /* [cp][experts] pairs rank r sends to e */
+    int64_t *own;               /* [experts] of this rank; apart, because the
+                                   others read it while counts is written */
+    int64_t *offset;            /* [local experts + 1] rows per own expert */
+    struct range *block;        /* [local experts * ep] received rows, in the
+                                   order (expert, source) */
+    int64_t *forced;            /* host copy of replayed routes; may be NULL */
+    int64_t received;           /* pairs on this rank */
+};
 
 struct layer_saved;
 struct hidden;
@@ -79,11 +131,6 @@ static inline int64_t step_rows(const struct step *s, enum layer_kind layout)
                                        : s->rp->attention_rows;
 
     return (rows + s->tp - 1) / s->tp * s->tp;
-}
-/* Angles of the rank's attention rows, one row each. */
-static inline struct mat rotary_of(const struct step *s)
-{
-    return mat_cols(s->rotary_rows.m, 0, s->m->rotary_dim / 2);
 }
 /* The first rank of this rank's EP group. */
 static inline int64_t moe_group(const struct step *s)

@@ -1,5 +1,4 @@
 /* rows.c - exchanges of rows between ranks: see internal.h */
-#include "step/rank_state.h"
 #include "step/rows.h"
 
 void step_exchange(struct step *s, const char *what,

@@ -2,7 +2,7 @@
 ** shared.c - the shared expert with its sigmoid gate, and the dense MLP of
 ** dense members: SwiGLU with adapters on gate, up and down.
 */
-#include "step/layers.h"
+#include "step/mlp.h"
 
 struct swiglu_sites {
     struct projection up[2];    /* gate | up */
@@ -117,7 +117,7 @@ static void gate_input_backward(struct step *s, struct tensor *dlogit,
 ** the operators in front of it are done (evidence.md 3, last paragraph). */
 static bool ran_again(const struct step *s)
 {
-    return !layer_keep(s).mlp;
+    return !mode_keep(&s->c.mode).mlp;
 }
 
 struct tensor shared_backward(struct step *s, struct mlp_saved *v,

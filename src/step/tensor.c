@@ -1,5 +1,5 @@
-/* tensor.c - tensors of the step: see internal.h */
-#include "step/rank_state.h"
+/* tensor.c - see tensor.h */
+#include "step/tensor.h"
 
 #include "base/num.h"
 

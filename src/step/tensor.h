@@ -14,16 +14,7 @@
 #ifndef STEP_TENSOR_H
 #define STEP_TENSOR_H
 
-#include "step/step.h"
-
-/* A block of the rank's allocator seen as a matrix. Empty: b NULL, m.p NULL
-** (also for zero rows). */
-struct tensor {
-    struct mem_block *b;
-    struct mat m;
-};
-
-struct step;
+#include "step/rank_state.h"
 
 /* Uninitialised [rows, cols] in the activation type, the accumulator type,
 ** or the given one. op is a static string and names the operator. */
@@ -43,6 +34,12 @@ struct mat mat_cols(struct mat m, int64_t first, int64_t n);
 struct mat mat_rows(struct mat m, int64_t first, int64_t n);
 /* The same elements with other rows and columns; m must be packed. */
 struct mat mat_shape(struct mat m, int64_t rows, int64_t cols);
+
+/* Angles of the rank's attention rows, one row each. */
+static inline struct mat rotary_of(const struct step *s)
+{
+    return mat_cols(s->rotary_rows.m, 0, s->m->rotary_dim / 2);
+}
 
 /* Runs a kernel on devices that compute: RUN(s, add, .out = y, ...). */
 #define RUN(s, name, ...)                                                     \

@@ -6,7 +6,7 @@
 
 static void forward(struct step *s)
 {
-    struct keep keep = layer_keep(s);
+    struct mode_keep keep = mode_keep(&s->c.mode);
     int64_t l;
 
     s->phase = PHASE_FORWARD;

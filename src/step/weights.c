@@ -8,7 +8,7 @@
 */
 #include <string.h>
 
-#include "step/rank_state.h"
+#include "step/weights.h"
 
 #define PLAIN_BYTES (32 * 1024 * 1024 + 1024)
 #define BLAS_BYTES (32 * 1024 * 1024)

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "model/weights_map.h"
-#include "step/rank_state.h"
+#include "step/weights.h"
 
 struct spread { double scale, offset; };
 

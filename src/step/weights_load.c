@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "model/weights_map.h"
 #include "step/numbers.h"
-#include "step/rank_state.h"
+#include "step/weights.h"
 
 #define BLOCK 65536     /* elements converted at a time */
 

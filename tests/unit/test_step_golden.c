@@ -193,7 +193,8 @@ static void check_layer(const char *part, int64_t layer, enum dtype act,
     s->layer = layer;
     in = layer_input(s, part, "x");
     dy = layer_input(s, part, "dy");
-    result = layer_forward(s, in.m, &saved, (struct keep){true, true, true});
+    result = layer_forward(s, in.m, &saved,
+                           (struct mode_keep){true, true, true});
     add_gap(&y, find_in(&layers, part, "y"), 0, &result);
     ten_free(s, &result);
     out = layer_backward(s, in.m, &saved, &dy);
