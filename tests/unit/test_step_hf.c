@@ -14,6 +14,7 @@
 #include "hf_case.h"
 
 #define CASES "tests/golden/hf/cases.jsonl"
+#define TORCH_F32 "tests/golden/hf/f32.jsonl"
 
 /* Relative: of the first loss, later ones, gradients and adapters to their
 ** tensor's norm. Adam turns a gradient near zero into a step of full size, so
@@ -108,9 +109,24 @@ static void compare_prints(const struct hf_case *c, const struct session *x,
 
 /* ---- a case -------------------------------------------------------------- */
 
-/* Errors of losses 1 to 5 of qwen3_moe in f32. */
-static double moe_error[512];
+/* The largest error of losses 1 to 5 in f32 of a case of qwen3_moe. */
+static struct moe_error {
+    uint64_t seed;
+    double worst;
+} moe_error[64];
 static int n_moe_error;
+
+static void note_error(const struct hf_case *c, double error)
+{
+    struct moe_error *m = moe_error + n_moe_error - 1;
+
+    if (n_moe_error == 0 || m->seed != c->w.seed) {
+        assert_true(n_moe_error < 64);
+        m = moe_error + n_moe_error++;
+        *m = (struct moe_error){c->w.seed, 0};
+    }
+    m->worst = fmax(m->worst, error);
+}
 
 static void check_loss(const struct hf_case *c, const struct run *r,
                        int64_t step, double got, double limit)
@@ -121,9 +137,9 @@ static void check_loss(const struct hf_case *c, const struct run *r,
     if (!(fabs(got / want - 1) < limit))
         fail_msg("%s cp%d ep%d: loss of step %d is %.15g, not %.15g",
                  c->name, (int)r->cp, (int)r->ep, (int)step, got, want);
-    if (r->act == DT_F32 && step >= 1 && step <= 5 && n_moe_error < 512 &&
+    if (r->act == DT_F32 && step >= 1 && step <= 5 &&
         strncmp(c->name, "qwen3_moe ", 10) == 0)
-        moe_error[n_moe_error++] = fabs(got / want - 1);
+        note_error(c, fabs(got / want - 1));
 }
 
 static void replay(const struct hf_case *c, struct run r, struct limits lim)
@@ -263,23 +279,69 @@ static void test_split(void **state)
     each_case(run_split, 80);
 }
 
-static int by_size(const void *a, const void *b)
+/* The same losses in torch's own f32: their largest error. */
+static double torch_error(struct hf_case *c, const char *line)
 {
-    const double *x = a, *y = b;
+    struct js want = hf_get(c, "losses"), got;
+    json_t *root;
+    struct err e;
+    double worst = 0;
+    struct js top;
+    int64_t i, seed;
 
-    return (*x > *y) - (*x < *y);
+    world_need(js_parse(line, strlen(line), TORCH_F32, &root, &e), &e);
+    top = js_top(root, TORCH_F32);
+    world_need(js_need_int(&top, "seed", 0, INT32_MAX, &seed, &e), &e);
+    if ((uint64_t)seed != c->w.seed) fail_msg("%s: torch's are of %lld",
+                                              c->name, (long long)seed);
+    world_need(js_need(&top, "losses", &got, &e), &e);
+    for (i = 1; i <= 5; i++)
+        worst = fmax(worst, fabs(hf_number(&got, i) / hf_number(&want, i)
+                                 - 1));
+    json_decref(root);
+    return worst;
 }
 
-/* Half of the later losses of Qwen3-MoE are as near as f32 is; with 1 - beta2
-** of a rounded beta2 they were 5e-7 to 3e-6 off. */
+static FILE *torch_lines;
+static int n_near, n_torch_near;
+
+static int compare_f32(struct hf_case *c)
+{
+    const struct moe_error *m = moe_error;
+    char *line = NULL;
+    size_t cap = 0;
+    double torch;
+
+    if (strncmp(c->name, "qwen3_moe ", 10) != 0) return 0;
+    while (m->seed != c->w.seed) m++;
+    assert_true(getline(&line, &cap, torch_lines) > 0);
+    torch = torch_error(c, line);
+    n_near += m->worst < 5e-8;
+    n_torch_near += torch < 5e-8;
+    if (m->worst > fmax(5e-8, 20 * torch))
+        fail_msg("%s: off by %g, torch's f32 by %g", c->name, m->worst,
+                 torch);
+    free(line);
+    return 1;
+}
+
+/* Five losses of Qwen3-MoE within 5e-8 of f64, or where torch's own f32 is
+** not that near either: Adam turns a gradient near its epsilon, of a size that
+** f32 does not know, into a step (in seed 19 one of 5e-9 in a tensor of norm
+** 0.86), so that the factor is one of chance and machine. With 1 - beta2 of a
+** rounded beta2 all were 5e-7 to 3e-6 off. */
 static void test_f32(void **state)
 {
     (void)state;
-    n_moe_error = 0;
+    n_moe_error = n_near = n_torch_near = 0;
     each_case(run_f32, 100);
-    qsort(moe_error, (size_t)n_moe_error, sizeof *moe_error, by_size);
-    assert_true(n_moe_error >= 50);
-    assert_true(moe_error[n_moe_error / 2] < 5e-8);
+    torch_lines = fopen(TORCH_F32, "r");
+    assert_non_null(torch_lines);
+    each_case(compare_f32, n_moe_error);
+    fclose(torch_lines);
+    print_message("within 5e-8: %d of %d cases, torch's f32 %d\n", n_near,
+                  n_moe_error, n_torch_near);
+    assert_true(n_moe_error >= 16 && 2 * n_near > n_moe_error);
 }
 
 int main(void)
