@@ -212,6 +212,9 @@ struct record_info {
     /* further lines for run.json (versions, environment), key and value */
     const char *const (*pair)[2];
     int64_t n_pair;
+    /* files that the cases came from, whole paths, and their settings
+    ** (name=value), NULL-ended; NULL: not known */
+    const char *const *scenario, *const *setting;
 };
 
 struct record;

@@ -20,6 +20,17 @@ static int set_string(json_t *o, const char *key, const char *s)
     return json_object_set_new(o, key, s ? json_string(s) : json_null());
 }
 
+/* words: NULL-ended, or NULL. */
+static int set_list(json_t *o, const char *key, const char *const *words)
+{
+    json_t *list = json_array();
+    int bad = 0;
+
+    for (; words != NULL && *words != NULL; words++)
+        bad |= json_array_append_new(list, json_string(*words));
+    return bad | json_object_set_new(o, key, list);
+}
+
 static void now_utc(char *out, size_t cap)
 {
     time_t t = time(NULL);
@@ -48,6 +59,8 @@ int record_run_describe(struct record *r, const struct record_info *info,
     bad |= set_string(o, "identity", hash);
     bad |= set_string(o, "command", info->command);
     bad |= set_string(o, "commit", info->commit);
+    bad |= set_list(o, "scenarios", info->scenario);
+    bad |= set_list(o, "settings", info->setting);
     bad |= set_string(o, "begun", now);
     more = json_object();
     for (i = 0; i < info->n_pair; i++)

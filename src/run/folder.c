@@ -169,6 +169,31 @@ static int64_t describe_shard(const struct run_request *q,
     return n;
 }
 
+/* Whole paths of the scenarios, NULL-ended; standard input stays "-". Free
+** each, and the list. */
+static int whole_paths(const struct scenario_set *set, char ***out,
+                       struct err *e)
+{
+    char **list = calloc((size_t)set->n + 1, sizeof *list);
+    int i, rc = list == NULL ? err_nomem(e) : ERR_OK;
+
+    for (i = 0; rc == ERR_OK && i < set->n; i++) {
+        list[i] = realpath(set->s[i]->path, NULL);
+        if (list[i] == NULL) list[i] = strdup(set->s[i]->path);
+        if (list[i] == NULL) rc = err_nomem(e);
+    }
+    *out = list;
+    return rc;
+}
+
+static void free_list(char **list)
+{
+    char **p;
+
+    for (p = list; p != NULL && *p != NULL; p++) free(*p);
+    free(list);
+}
+
 int run_folder_open(const char *dir, const struct run_request *q,
                     const struct run_context *x,
                     const struct scenario_set *set, struct record **out,
@@ -179,8 +204,16 @@ int run_folder_open(const char *dir, const struct run_request *q,
     struct buf identity = BUF_INIT, command = BUF_INIT;
     struct record_info info = {.commit = peakproof_version,
                                .pair = (const char *const (*)[2])pair};
-    int rc = run_identify(q, x, set, &identity, e);
+    char **setting = calloc((size_t)q->n_setting + 1, sizeof *setting);
+    char **scenario = NULL;
+    int rc = setting == NULL ? err_nomem(e)
+                             : run_identify(q, x, set, &identity, e);
 
+    if (rc == ERR_OK) rc = whole_paths(set, &scenario, e);
+    if (rc == ERR_OK && q->n_setting > 0)
+        memcpy(setting, q->setting, (size_t)q->n_setting * sizeof *setting);
+    info.scenario = (const char *const *)scenario;
+    info.setting = (const char *const *)setting;
     put_command(q, &command);
     info.n_pair = describe_environment(pair);
     if (q->shards > 0)
@@ -195,6 +228,8 @@ int run_folder_open(const char *dir, const struct run_request *q,
         rc = record_open(dir, q->resume ? RECORD_RESUME : RECORD_REPLACE,
                          &info, out, e);
     if (rc == ERR_OK) remove_old(dir, *out);
+    free_list(scenario);
+    free(setting);
     buf_free(&identity);
     buf_free(&command);
     return rc;

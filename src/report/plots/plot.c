@@ -44,6 +44,15 @@ void plot_draw(struct plot *p, const char *command)
                "}\n", p->name, command);
 }
 
+bool plot_name_ok(const char *name)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyz"
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+
+    return *name != '\0' && *name != '-' &&
+           name[strspn(name, plain)] == '\0';
+}
+
 void plot_quote(struct buf *b, const char *s)
 {
     buf_putc(b, '"');

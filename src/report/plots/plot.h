@@ -6,6 +6,7 @@
 #ifndef REPORT_PLOT_H
 #define REPORT_PLOT_H
 
+#include "record/timeline.h"
 #include "report/view.h"
 
 /* NAME.dat and NAME.gp; NAME.svg and NAME.png come from the script. */
@@ -18,6 +19,12 @@ bool plot_composition(const struct view *v, struct plot *out);
 bool plot_losses(const struct view *v, struct plot *out);
 bool plot_change(const struct view *v, struct plot *out);
 bool plot_measured(const struct view *v, struct plot *out);
+/* What a rank holds in a wave of the case, from event to event, with the peak
+** and the raw estimates marked. name is the picture's; it must be one of
+** plot_name_ok. */
+void plot_timeline(const struct record_found *c, int64_t wave, int64_t rank,
+                   const struct timeline *t, const char *name,
+                   struct plot *out);
 void plot_free(struct plot *p);
 
 /* The head of every script: fonts, grid, the two terminals (the picture is
@@ -25,6 +32,8 @@ void plot_free(struct plot *p);
 ** the lines that draw, which both terminals repeat. */
 void plot_begin(struct plot *p, const char *name, int width, int height);
 void plot_draw(struct plot *p, const char *command);
+/* Letters, digits, ".", "_" and "-" only: what a script can hold unquoted. */
+bool plot_name_ok(const char *name);
 /* A text inside gnuplot double quotes: escaped against quotes, markup and,
 ** above all, backticks, which gnuplot hands to a shell. */
 void plot_quote(struct buf *b, const char *s);
