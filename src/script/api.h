@@ -26,7 +26,7 @@ struct api_batch {
 #define API_MAX_ROWS (INT64_C(1) << 40)
 #define API_MAX_SEGMENTS (INT64_C(1) << 20)
 
-/* [-0, +0, raises] Makes the API and runs the built-in Lua file. */
+/* [-0, +0, raises] Makes the API and runs the built-in Lua file (open.c). */
 void api_open(lua_State *L);
 
 /*
@@ -48,11 +48,17 @@ void api_open(lua_State *L);
 ** estimator{name, price}: see scenario.h (estimator.c).
 */
 int api_layout(lua_State *L);
+int api_lengths(lua_State *L);
+int api_random(lua_State *L);
+int api_tree(lua_State *L);
 int api_sequences(lua_State *L);
 int api_pack(lua_State *L);
 int api_estimator(lua_State *L);
 void api_open_sequences(lua_State *L);
 void api_open_csv(lua_State *L);
+
+/* [-0, +0, raises] The types of the values below. */
+void api_open_types(lua_State *L);
 
 /* [-0, +1, raises] Pushes an empty batch. */
 struct api_batch *api_new_batch(lua_State *L, enum batch_kind kind);

@@ -10,7 +10,6 @@
 #include "base/num.h"
 #include "script/api.h"
 #include "script/facts.h"
-#include "script/find.h"
 
 #define LIST "peakproof.estimators"     /* registry: {{name=, price=}, ...} */
 #define MAX_ESTIMATORS 64
@@ -127,24 +126,6 @@ int estimators_take(struct script *s, struct scenario_estimators **out,
         *out = t;
     else
         free_names(t);
-    return rc;
-}
-
-int scenario_estimator_load(const char *path, const char *data_dir,
-                            const struct scenario_limits *limits,
-                            struct scenario_estimators **out, struct err *e)
-{
-    struct script *s;
-    int rc = script_new(path, data_dir, limits, &s, e);
-
-    if (rc != ERR_OK) return rc;
-    rc = find_load(s, path, s->chunk, e);
-    if (rc == ERR_OK) rc = script_call(s, 0, 0, e);
-    if (rc == ERR_OK) rc = estimators_take(s, out, e);
-    if (rc == ERR_OK && *out == NULL)
-        rc = err_set(e, ERR_INPUT, "%s: declares no estimator (estimator{"
-                     "name = ..., price = function(facts) ... end})", s->path);
-    if (rc != ERR_OK) script_free(s);
     return rc;
 }
 

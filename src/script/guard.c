@@ -305,7 +305,7 @@ static void open_safe(lua_State *L)
     }
 }
 
-void guard_open(lua_State *L)
+int guard_open(lua_State *L)
 {
     int top = lua_gettop(L);
 
@@ -318,4 +318,5 @@ void guard_open(lua_State *L)
     }
     api_open(L);
     lua_settop(L, top);
+    return 0;
 }

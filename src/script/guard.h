@@ -14,9 +14,8 @@
 
 #include <lua.h>
 
-#define GUARD_PRELUDE "=peakproof"  /* chunk name of the built-in Lua file */
-
-/* [-0, +0, raises] Opens the libraries and the scenario API. */
-void guard_open(lua_State *L);
+/* [-0, +0, raises] Opens the libraries and the scenario API: script_new is
+** given it. */
+int guard_open(lua_State *L);
 
 #endif

@@ -1,6 +1,6 @@
 /*
 ** read.h - from the table that a scenario returns to struct scenario: the
-** parts between scenario.c (order of calls), option.c and case.c. All
+** parts between load.c (order of calls), option.c and case.c. All
 ** functions raise and run inside script_protect.
 */
 #ifndef SCRIPT_READ_H

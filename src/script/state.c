@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "base/buf.h"
-#include "script/guard.h"
 
 #define MEMORY_DEFAULT (UINT64_C(256) << 20)
 #define INSTRUCTIONS_DEFAULT UINT64_C(200000000)
@@ -37,7 +36,7 @@ int script_line(lua_State *L, char file[LUA_IDSIZE])
     *file = '\0';
     for (int level = 0; lua_getstack(L, level, &ar); level++) {
         lua_getinfo(L, "Sl", &ar);
-        if (ar.currentline <= 0 || strcmp(ar.source, GUARD_PRELUDE) == 0)
+        if (ar.currentline <= 0 || strcmp(ar.source, SCRIPT_PRELUDE) == 0)
             continue;
         memcpy(file, ar.short_src, sizeof ar.short_src);
         return ar.currentline;
@@ -378,12 +377,6 @@ int script_protect(struct script *s, lua_CFunction f, void *ctx, int n,
 
 /* ---- life ----------------------------------------------------------- */
 
-static int open_state(lua_State *L)
-{
-    guard_open(L);
-    return 0;
-}
-
 static bool set_names(struct script *s, const char *path, const char *data_dir)
 {
     const char *slash = strrchr(path, '/');
@@ -399,8 +392,8 @@ static bool set_names(struct script *s, const char *path, const char *data_dir)
 }
 
 int script_new(const char *path, const char *data_dir,
-               const struct scenario_limits *limits, struct script **out,
-               struct err *e)
+               const struct scenario_limits *limits, lua_CFunction open,
+               struct script **out, struct err *e)
 {
     struct script *s = calloc(1, sizeof *s);
     int rc;
@@ -420,7 +413,7 @@ int script_new(const char *path, const char *data_dir,
         return rc;
     }
     memcpy(lua_getextraspace(s->L), &s, sizeof s);
-    rc = script_protect(s, open_state, NULL, 0, 0, e);
+    rc = script_protect(s, open, NULL, 0, 0, e);
     if (rc != ERR_OK) {
         script_free(s);
         return rc;

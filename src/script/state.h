@@ -27,6 +27,8 @@
 #include "script/scenario.h"
 #include "script/source.h"
 
+#define SCRIPT_PRELUDE "=peakproof" /* chunk name of the built-in Lua file */
+
 enum script_death {
     ALIVE, DEAD_MEMORY, DEAD_INSTRUCTIONS, DEAD_TIME, DEAD_INTERRUPTED,
     DEAD_HOST               /* the host refused memory */
@@ -54,10 +56,11 @@ struct script {
     bool unsafe;
 };
 
-/* Makes the state with its libraries and API, and reads nothing yet. */
+/* Makes the state, in which open, which may raise, opens libraries and API,
+** and reads nothing yet. */
 int script_new(const char *path, const char *data_dir,
-               const struct scenario_limits *limits, struct script **out,
-               struct err *e) MUST_CHECK;
+               const struct scenario_limits *limits, lua_CFunction open,
+               struct script **out, struct err *e) MUST_CHECK;
 void script_free(struct script *s);
 struct script *script_of(lua_State *L);
 

@@ -1,4 +1,7 @@
-/* scenario.c - see scenario.h: loading a scenario, in the order of calls */
+/*
+** load.c - see scenario.h: loading a scenario, or a file of estimators, in the
+** order of calls.
+*/
 #include "script/scenario.h"
 
 #include <stdlib.h>
@@ -6,6 +9,7 @@
 
 #include "script/estimator.h"
 #include "script/find.h"
+#include "script/guard.h"
 #include "script/read.h"
 #include "script/state.h"
 
@@ -87,7 +91,7 @@ int scenario_load(const char *path, const char *data_dir, char **setting,
 {
     struct script *s;
     struct read r = {NULL, setting, n_setting, false};
-    int rc = script_new(path, data_dir, limits, &s, e);
+    int rc = script_new(path, data_dir, limits, guard_open, &s, e);
 
     if (rc != ERR_OK) return rc;
     r.out = calloc(1, sizeof *r.out);
@@ -104,6 +108,24 @@ int scenario_load(const char *path, const char *data_dir, char **setting,
     }
     *out = r.out;
     return ERR_OK;
+}
+
+int scenario_estimator_load(const char *path, const char *data_dir,
+                            const struct scenario_limits *limits,
+                            struct scenario_estimators **out, struct err *e)
+{
+    struct script *s;
+    int rc = script_new(path, data_dir, limits, guard_open, &s, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = find_load(s, path, s->chunk, e);
+    if (rc == ERR_OK) rc = script_call(s, 0, 0, e);
+    if (rc == ERR_OK) rc = estimators_take(s, out, e);
+    if (rc == ERR_OK && *out == NULL)
+        rc = err_set(e, ERR_INPUT, "%s: declares no estimator (estimator{"
+                     "name = ..., price = function(facts) ... end})", s->path);
+    if (rc != ERR_OK) script_free(s);
+    return rc;
 }
 
 void scenario_free(struct scenario *s)

@@ -1,0 +1,32 @@
+/* open.c - the functions that a script can call, under their names */
+#include <lauxlib.h>
+
+#include "script/api.h"
+#include "script/find.h"
+
+void api_open(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"layout", api_layout}, {"lengths", api_lengths},
+        {"pack", api_pack}, {"random", api_random},
+        {"sequences", api_sequences}, {"tree", api_tree}, {NULL, NULL},
+    };
+
+    api_open_types(L);
+    api_open_sequences(L);
+    api_open_csv(L);
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+    luaL_newlib(L, functions);
+    lua_pushvalue(L, -1);
+    lua_setglobal(L, "batch");
+    lua_setfield(L, -2, "batch");       /* names functions in tracebacks */
+    lua_pop(L, 1);
+    lua_register(L, "estimator", api_estimator);
+    lua_getglobal(L, "require");        /* of the package library, or nil */
+    lua_pushcclosure(L, find_require, 1);
+    lua_setglobal(L, "require");
+    if (luaL_loadbufferx(L, api_prelude, api_prelude_len, SCRIPT_PRELUDE,
+                         "t") != LUA_OK)
+        lua_error(L);
+    lua_call(L, 0, 0);
+}
