@@ -116,13 +116,14 @@ static const struct {
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
-static int unknown_topic(const char *word, struct err *e)
+static int unknown_topic(const struct args *a, const char *word,
+                         struct err *e)
 {
     const char *names[64] = {NULL}, *near;
     int i, n = 0;
 
     for (i = 0; i < N_TOPICS; i++) names[n++] = topics[i].name;
-    for (i = 0; commands[i] != NULL; i++) names[n++] = commands[i]->name;
+    for (i = 0; a->all[i] != NULL; i++) names[n++] = a->all[i]->name;
     near = suggest(word, names);
     if (near != NULL)
         return err_set(e, ERR_USAGE, "help: unknown topic '%s' (did you mean "
@@ -131,9 +132,10 @@ static int unknown_topic(const char *word, struct err *e)
                    "help)", word);
 }
 
-static int put_topic(const char *word, struct buf *out, struct err *e)
+static int put_topic(const struct args *a, const char *word, struct buf *out,
+                     struct err *e)
 {
-    const struct command *c = command_find(word);
+    const struct command *c = command_find(a->all, word);
     int i;
 
     if (c != NULL) {
@@ -147,7 +149,7 @@ static int put_topic(const char *word, struct buf *out, struct err *e)
         if (topics[i].after != NULL) buf_puts(out, topics[i].after);
         return ERR_OK;
     }
-    return unknown_topic(word, e);
+    return unknown_topic(a, word, e);
 }
 
 static int run(const struct args *a, struct err *e)
@@ -156,11 +158,11 @@ static int run(const struct args *a, struct err *e)
     json_t *v;
     int rc = ERR_OK;
 
-    if (a->json && a->n_operand == 0) return out_json(help_json(), e);
+    if (a->json && a->n_operand == 0) return out_json(help_json(a->all), e);
     if (a->n_operand == 0)
-        help_program(&text);
+        help_program(a->all, &text);
     else
-        rc = put_topic(a->operand[0], &text, e);
+        rc = put_topic(a, a->operand[0], &text, e);
     if (rc == ERR_OK && a->json) {
         v = json_pack("{s:i, s:s, s:s}", "format", 1, "topic", a->operand[0],
                       "text", buf_text(&text));

@@ -43,15 +43,19 @@ struct command {
     int (*run)(const struct args *a, struct err *e);
 };
 
-/* All commands in the order of the help; NULL-ended. */
+/* All commands in the order of the help; NULL-ended. main alone reads it: a
+** command that needs the list is given it (args.all). */
 extern const struct command *const commands[];
-const struct command *command_find(const char *name);
+/* One of such a list, or NULL. */
+const struct command *command_find(const struct command *const *all,
+                                   const char *name);
 
 /* ---- what was given ------------------------------------------------------
 ** Names must stand in the command's table (asserted). Text is borrowed from
 ** argv. */
 struct args {
     const struct command *command;
+    const struct command *const *all;   /* commands, where main calls */
     const char **value;     /* [options of the table], NULL: not given */
     struct args_repeat { const char **text; int n; } *list;
     bool json;
@@ -85,9 +89,10 @@ int args_parse(const struct command *c, int argc, char **argv,
 void args_free(struct args *a);
 
 /* ---- help, generated from the tables ------------------------------------ */
-void help_program(struct buf *out);
+void help_program(const struct command *const *all, struct buf *out);
 void help_command(const struct command *c, struct buf *out);
-json_t *help_json(void);        /* every command and option; owned */
+/* Every command and option; owned. */
+json_t *help_json(const struct command *const *all);
 
 /* ---- output -------------------------------------------------------------
 ** Writes to standard output never fail here: the first that was lost is told

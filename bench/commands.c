@@ -1,6 +1,4 @@
 /* commands.c - the list of commands, in the order of the help */
-#include <string.h>
-
 #include "bench/command.h"
 
 extern const struct command cmd_run, cmd_report, cmd_list, cmd_explain,
@@ -12,12 +10,3 @@ const struct command *const commands[] = {
     &cmd_fit, &cmd_replay, &cmd_import, &cmd_merge, &cmd_compare, &cmd_doctor,
     &cmd_help, &cmd_version, NULL
 };
-
-const struct command *command_find(const char *name)
-{
-    int i;
-
-    for (i = 0; commands[i] != NULL; i++)
-        if (strcmp(commands[i]->name, name) == 0) return commands[i];
-    return NULL;
-}

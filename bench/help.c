@@ -124,7 +124,17 @@ void help_command(const struct command *c, struct buf *out)
         buf_printf(out, "  %s\n", c->examples[i]);
 }
 
-void help_program(struct buf *out)
+const struct command *command_find(const struct command *const *all,
+                                   const char *name)
+{
+    int i;
+
+    for (i = 0; all[i] != NULL; i++)
+        if (strcmp(all[i]->name, name) == 0) return all[i];
+    return NULL;
+}
+
+void help_program(const struct command *const *all, struct buf *out)
 {
     int i;
 
@@ -134,9 +144,9 @@ void help_program(struct buf *out)
                 "workload executes it and measures each rank's peak, "
                 "estimators price the same step from its plan alone.", 0, 0);
     buf_puts(out, "\nCommands:\n");
-    for (i = 0; commands[i] != NULL; i++) {
-        buf_printf(out, "  %-9s ", commands[i]->name);
-        put_wrapped(out, commands[i]->about, 12, 12);
+    for (i = 0; all[i] != NULL; i++) {
+        buf_printf(out, "  %-9s ", all[i]->name);
+        put_wrapped(out, all[i]->about, 12, 12);
     }
     buf_puts(out, "\n\"peakproof help COMMAND\" tells its options and "
              "examples; further topics:\n\"peakproof help exit-codes\", "
@@ -188,14 +198,14 @@ static json_t *command_json(const struct command *c)
     return v;
 }
 
-json_t *help_json(void)
+json_t *help_json(const struct command *const *all)
 {
     json_t *v = json_object(), *list = json_array(), *codes = json_object();
     char key[8];
     int i;
 
-    for (i = 0; commands[i] != NULL; i++)
-        json_array_append_new(list, command_json(commands[i]));
+    for (i = 0; all[i] != NULL; i++)
+        json_array_append_new(list, command_json(all[i]));
     for (i = 0; i < N_EXITS; i++) {
         snprintf(key, sizeof key, "%d", exits[i].code);
         json_object_set_new(codes, key, json_string(exits[i].text));

@@ -11,10 +11,11 @@
 
 static const char scenario[] = "measured";
 
+extern const struct command cmd_run, cmd_report;
+
 /* A command as it would be called from outside. */
-static int call(int argc, char **argv, struct err *e)
+static int call(const struct command *c, int argc, char **argv, struct err *e)
 {
-    const struct command *c = command_find(argv[0]);
     bool help = false;
     struct args a;
     int rc = args_parse(c, argc, argv, &a, &help, e);
@@ -54,7 +55,7 @@ static int run_table(char *dir, char *lua, char *data, struct err *e)
     int rc;
 
     out_mute(true);
-    rc = call(6, argv, e);
+    rc = call(&cmd_run, 6, argv, e);
     out_mute(false);
     return rc;
 }
@@ -64,7 +65,7 @@ static int write_report(const struct args *a, struct err *e)
     char report[] = "report", json[] = "--json";
     char *argv[] = {report, a->operand[0], json, NULL};
 
-    return call(a->json ? 3 : 2, argv, e);
+    return call(&cmd_report, a->json ? 3 : 2, argv, e);
 }
 
 int import_table(const struct args *a, struct err *e)

@@ -46,6 +46,7 @@ static int run_command(const struct command *c, int argc, char **argv,
         help_command(c, &text);
         rc = out_put(&text, e);
     } else {
+        a.all = commands;
         rc = c->run(&a, e);
     }
     args_free(&a);
@@ -61,11 +62,11 @@ static int run_bare(const char *word, struct err *e)
     if (word == NULL)
         return err_set(e, ERR_USAGE, "no command (see peakproof --help)");
     if (strcmp(word, "--version") == 0)
-        return run_command(command_find("version"), 1, version, e);
+        return run_command(command_find(commands, "version"), 1, version, e);
     if (strcmp(word, "--help") != 0 && strcmp(word, "-h") != 0)
         return err_set(e, ERR_USAGE, "unknown option '%s' (options follow the "
                        "command; see peakproof --help)", word);
-    help_program(&text);
+    help_program(commands, &text);
     return out_put(&text, e);
 }
 
@@ -75,7 +76,7 @@ static int run(int argc, char **argv, struct err *e)
 
     if (argc < 2 || argv[1][0] == '-')
         return run_bare(argc < 2 ? NULL : argv[1], e);
-    c = command_find(argv[1]);
+    c = command_find(commands, argv[1]);
     if (c == NULL) return unknown_command(argv[1], e);
     return run_command(c, argc - 1, argv + 1, e);
 }
