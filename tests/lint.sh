@@ -2,8 +2,9 @@
 # shellcheck disable=SC2086,SC2046  # lists of file names without blanks
 # Checks that the compiler does not make: which module includes which, sizes,
 # words that mean unfinished work, scripts. Each check prints what it found
-# and counts once; the last line is "N passed, N failed". CC and PKG_CFLAGS
-# come from the Makefile. A tool that is missing skips its check, and says so.
+# and counts once; the last line is "N passed, N failed". BUILD, CC and
+# PKG_CFLAGS come from the Makefile. A tool that is missing skips its check, and
+# says so.
 LC_ALL=C
 export LC_ALL
 passed=0 failed=0
@@ -68,6 +69,34 @@ BEGIN {
         print FILENAME ":" FNR ": " from " must not include " name >out
 }' $(echo "$sources" | grep '^src/\|^bench/')
 check 'include arrows'
+
+# Circles of units by their headers, and by symbols where objects lie.
+objects=
+[ -z "$BUILD" ] || [ ! -d "$BUILD/src" ] || objects=$BUILD
+sh tests/circles.sh . "$objects" >"$found" 2>&1
+check 'no circle of more than two units'
+
+# Three files that need each other by both, beside two that do.
+planted=$(mktemp -d)
+mkdir "$planted/src" "$planted/bench" "$planted/cuda"
+(
+    cd "$planted" || exit
+    for x in a b c d e; do echo "int $x(void);" >"src/$x.h"; done
+    for pair in 'a b' 'b c' 'c a' 'd e' 'e d'; do
+        x=${pair% *} y=${pair#* }
+        printf '#include "%s.h"\nint %s(void) { return %s(); }\n' \
+            "$y" "$x" "$y" >"src/$x.c"
+        ${CC:-cc} -Isrc -c -o "src/$x.o" "src/$x.c"
+    done
+)
+sh tests/circles.sh "$planted" . >"$found" 2>&1
+rm -r "$planted"
+diff - "$found" >"$found.diff" <<'END'
+includes: 3 units: src/a src/b src/c
+symbols: 3 units: src/a src/b src/c
+END
+mv "$found.diff" "$found"
+check 'a circle is found'
 
 for h in $(echo "$sources" | grep '^src/.*\.h$\|^bench/.*\.h$'); do
     # shellcheck disable=SC2086

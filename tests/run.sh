@@ -37,7 +37,7 @@ part() {
     skipped=$((skipped + ${s:-0}))
 }
 
-part 'lint' sh tests/lint.sh
+part 'lint' env BUILD="$build" sh tests/lint.sh
 part 'lists' sh tests/run-lists.sh
 part 'make' sh tests/run-make.sh
 part 'unit' sh tests/run-unit.sh "$build"

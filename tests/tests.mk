@@ -102,8 +102,8 @@ unit-programs: $(UNIT) $(FUZZ)
 unit: have-tests $(UNIT)
 	@sh tests/run-unit.sh $(BUILD)
 
-lint:
-	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/lint.sh
+lint: $(PROG)
+	@BUILD='$(BUILD)' CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/lint.sh
 
 # What TSan looks at: all that runs ranks as threads, in waves it can follow.
 RACES := comm_local dev_threads step_oom step_threads
