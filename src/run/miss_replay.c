@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "price/price_json.h"
 #include "run/estimates.h"
 #include "run/miss.h"
@@ -81,7 +82,8 @@ static int check_rank(const struct js *rank, int64_t peak, struct err *e)
     json_object_foreach(by.v, key, v) {
         rc = js_need_int(&by, key, INT64_MIN / 64, INT64_MAX / 64, &bytes, e);
         if (rc != ERR_OK) return rc;
-        sum += bytes;
+        if (!num_add(sum, bytes, &sum))
+            return js_error(&by, e, "do not fit 64-bit sizes");
     }
     if (sum != allocated)
         return js_error(&by, e, "sum to %" PRId64 ", allocated_bytes is %"

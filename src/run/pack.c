@@ -56,6 +56,16 @@ static int64_t get_number(struct cursor *c)
     return n;
 }
 
+/* One of n words. */
+static int64_t get_word(struct cursor *c, int64_t n)
+{
+    int64_t i = get_number(c);
+
+    if (i >= 0 && i < n) return i;
+    c->bad = true;
+    return 0;
+}
+
 /* The next text, borrowed; *n its length. */
 static const char *get_text(struct cursor *c, size_t *n)
 {
@@ -90,10 +100,10 @@ static void get_files(struct cursor *c, struct case_result *r, int64_t n)
     if (r->file == NULL) c->bad = true;
     for (i = 0; i < n && !c->bad; i++) {
         struct buf name = BUF_INIT;
-        r->file[i].kind = (enum run_file_kind)get_number(c);
+        r->file[i].kind = (enum run_file_kind)get_word(c, RUN_FILE_KINDS);
         get_buf(c, &name);
         r->file[i].name = name.data;    /* its NUL is there */
-        if (name.len == 0) c->bad = true;
+        if (name.len == 0 || strlen(name.data) != name.len) c->bad = true;
         get_buf(c, &r->file[i].text);
         r->n_file++;
     }
@@ -110,11 +120,12 @@ int case_result_unpack(const char *data, size_t len, struct case_result *out,
     int rc = ERR_OK;
 
     r.code = (enum err_code)get_number(&c);
-    r.status = (enum record_status)get_number(&c);
+    r.status = (enum record_status)get_word(&c, STATUS_COUNT);
     r.outside = get_number(&c);
     n_file = get_number(&c);
     text = get_text(&c, &n);
-    snprintf(r.message, sizeof r.message, "%.*s", (int)n, text);
+    if (n >= sizeof r.message || memchr(text, '\0', n) != NULL) c.bad = true;
+    else memcpy(r.message, text, n);
     text = get_text(&c, &n);
     if (!c.bad) rc = record_text_unpack(text, n, &r.rows, e);
     get_buf(&c, &r.table);

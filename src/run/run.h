@@ -74,7 +74,7 @@ struct run_context {
 
 /* A file beside the records, in DIR/misses, --snapshot's folder or
 ** DIR/histograms. */
-enum run_file_kind { RUN_MISS, RUN_SNAPSHOT, RUN_HISTOGRAM };
+enum run_file_kind { RUN_MISS, RUN_SNAPSHOT, RUN_HISTOGRAM, RUN_FILE_KINDS };
 struct run_file { enum run_file_kind kind; char *name; struct buf text; };
 
 struct case_result {
