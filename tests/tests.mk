@@ -133,7 +133,7 @@ FUZZ_SECONDS ?= 20
 fuzz:
 	@command -v clang >/dev/null || { \
 	    echo "fuzz: clang is missing (apt-get install clang)"; exit 2; }
-	@$(SUBMAKE) BUILD=$(BUILD)-fuzz CC=clang \
+	@$(SUBMAKE) BUILD=$(BUILD)-fuzz CC=clang WERROR= \
 	    SAN=fuzzer-no-link,address,undefined \
 	    $(FUZZ:$(BUILD)/%=$(BUILD)-fuzz/%)
-	@sh tests/run-fuzz.sh $(BUILD)-fuzz $(FUZZ_SECONDS)
+	@sh tests/run-fuzz.sh $(BUILD)-fuzz $(FUZZ_SECONDS) $(JOBS)
