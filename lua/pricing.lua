@@ -90,8 +90,10 @@ local function total(rows)
   return sum
 end
 
--- As given, or the even share where the EP group is the CP group.
-function pricing.routed_rows(f, group)
+-- As given, or the even share where the EP group is the CP group; of a dense
+-- model the layer's own rows.
+function pricing.routed_rows(f, group, rows)
+  if f.model.experts == 0 then return rows end
   if group.routed_rows then return group.routed_rows end
   local busiest, cp, ep = pricing.busiest_rows(group), f.parallel.cp,
                           f.parallel.ep
@@ -137,11 +139,20 @@ local function allowance(ep)
   return 20 * unit + 4 * (log2_up(ep) - 3 * unit), 10 * unit
 end
 
+-- A dense MLP, one stage (pricing.md 3.5).
+local function dense(m, rank, grad)
+  local n = grad and 28 * m.ffn + m.hidden or 24 * m.ffn + 17 * m.hidden
+  local row = (n + 24 * rank) * ELEMENT // 4
+  return {peaks = {{per_row = row, shared = row, fixed = 0, dispatch = 0}},
+          shared = 0, covered = true}
+end
+
 -- The ways in which the stage may reach its peak: bytes a routed row, and
 -- fixed; of per_row, dispatch are the dispatched inputs, shared the shared
 -- expert's.
 function pricing.moe(f, grad, with_allowance)
   local m, ep, rank = f.model, f.parallel.ep, f.lora_rank
+  if m.experts == 0 then return dense(m, rank, grad) end
   local num, den = 1, 1
   if with_allowance then num, den = allowance(ep) end
   num = num * m.top_k * ELEMENT
@@ -215,7 +226,7 @@ end
 
 function pricing.routing_state(f)
   local m = f.model
-  if not f.routing_state then return 0, 0 end
+  if not f.routing_state or m.experts == 0 then return 0, 0 end
   local map = f.parallel.ep == 1 and 4 * (2 * m.experts + 1)
               or 9 * m.experts + 16
   return 5 * m.experts + map, 3 * m.shared_ffn * ELEMENT
@@ -226,7 +237,9 @@ function pricing.stage(f, moe, kind, width, rows, routed, records)
   local terms = pricing.moe_terms(moe, rows, routed)
   add(terms, kind == "gdn" and "gdn" or "attention", rows * width)
   add(terms, "attention_records", records)
-  add(terms, "residual_norm", rows * 2 * f.model.hidden * ELEMENT)
+  if f.model.experts > 0 then
+    add(terms, "residual_norm", rows * 2 * f.model.hidden * ELEMENT)
+  end
   add(terms, "moe_routing", rows * routing)
   add(terms, "shared_expert", rows * shared)
   return terms
@@ -409,10 +422,6 @@ function pricing.refuses(f)
   local p = f.parallel
   if p.tp ~= 1 or p.pp ~= 1 then
     return ("TP%d PP%d: only TP1 and PP1 are priced"):format(p.tp, p.pp)
-  end
-  if f.model.experts == 0 then
-    return "dense model: the floor prices recomputed mixture-of-experts "
-           .. "layers, no dense MLP"
   end
 end
 

@@ -15,11 +15,13 @@ end
 -- layer's input, the MLP's residual and the norm's output, beside the MoE.
 local function group_stage(f, group, kind)
   local m, cp = f.model, f.parallel.cp
-  local rows, routed = pricing.busiest_rows(group),
-                       pricing.routed_rows(f, group)
+  local rows = pricing.busiest_rows(group)
+  local routed = pricing.routed_rows(f, group, rows)
   if not group.grad then
     local terms = pricing.moe_terms(pricing.moe(f, false, true), rows, routed)
-    pricing.add(terms, "residual_norm", rows * 4 * m.hidden * 2)
+    if m.experts > 0 then
+      pricing.add(terms, "residual_norm", rows * 4 * m.hidden * 2)
+    end
     return terms
   end
   local width = pricing.mixer_width(m, kind, cp, false)

@@ -388,6 +388,9 @@ return estimator{
   name = "per-rank-any.lua",
   price = function(f)
     local why = pricing.refuses(f) or pricing.refuses_layouts(f)
+    if why == nil and f.model.experts == 0 then
+      why = "dense model: kept-rank prices each rank of one"
+    end
     if why == nil and f.load_cv then why = "no quantiles of routing here" end
     if why then return nil, why end
     local moe, raw, best = pricing.moe(f, true, false), 0, nil

@@ -22,7 +22,7 @@ local function rank_stage(f, moe, rank, kind)
     local records = kind == "gdn" and 0
                     or pricing.group_records(f, group, rank)
     local terms = pricing.stage(f, moe, kind, width, rows,
-                                pricing.routed_rows(f, group), records)
+                                pricing.routed_rows(f, group, rows), records)
     if pricing.sum(terms) > most then
       most, largest = pricing.sum(terms), terms
     end

@@ -35,7 +35,7 @@ static int64_t group_stage(const struct price_wave *w, int64_t g,
 {
     const struct price_facts *f = w->f;
     int64_t rows = price_busiest_rows(f, g);
-    int64_t routed = price_routed_rows(f, g);
+    int64_t routed = f->model->experts > 0 ? price_routed_rows(f, g) : rows;
     int64_t width = price_mixer_width(f->model, mixer, f->cp, false);
     int64_t buffers = mixer == LAYER_ATTENTION
         ? price_mixer_width(f->model, mixer, f->cp, true) - width : 0;
@@ -44,7 +44,8 @@ static int64_t group_stage(const struct price_wave *w, int64_t g,
         return price_stage(w, mixer, width, rows, routed,
                            num_smul(rows, buffers), term);
     moe_workspace(&w->moe[0], rows, routed, term);
-    term[CAT_RESIDUAL_NORM] = num_smul(rows, 4 * w->row);
+    if (f->model->experts > 0)
+        term[CAT_RESIDUAL_NORM] = num_smul(rows, 4 * w->row);
     return price_sum(term);
 }
 

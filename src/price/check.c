@@ -274,11 +274,6 @@ bool price_refuses(const struct price_facts *f, char reason[REASON])
                  (long long)f->tp, (long long)f->pp);
         return true;
     }
-    if (f->model->experts == 0) {
-        snprintf(reason, REASON, "dense model: the floor prices recomputed "
-                 "mixture-of-experts layers, no dense MLP");
-        return true;
-    }
     if (f->mode.recompute != RECOMPUTE_FULL || f->mode.no_grad ||
         f->mode.wave != WAVE_TRAIN) {
         snprintf(reason, REASON, "prices training waves with full recompute "

@@ -141,6 +141,18 @@ static void add_stages(const struct moe_shape *s, struct pairs c,
                       backward_copies(s)));
 }
 
+/* A dense MLP, one stage (pricing.md 3.5): elements a row in quarters. */
+static struct moe dense_make(const struct moe_shape *s)
+{
+    int64_t quarters = s->grad
+        ? num_sadd(num_smul(28, s->ffn), s->hidden)
+        : num_sadd(num_smul(24, s->ffn), num_smul(17, s->hidden));
+    int64_t row = num_smul(num_sadd(quarters, num_smul(24, s->rank)),
+                           PRICE_ELEMENT) / 4;
+
+    return (struct moe){.peak = {{row, 0, row, 0}}, .n = 1, .covered = true};
+}
+
 void moe_make(const struct moe_shape *s, struct moe *out)
 {
     struct ratio a = s->allowance ? allowance(s->ep) : (struct ratio){1, 1};
@@ -152,8 +164,11 @@ void moe_make(const struct moe_shape *s, struct moe *out)
     int64_t width = s->ffn + 3 * s->hidden;
     bool covered = s->local_experts > 1;
 
+    if (s->top_k == 0) {
+        *out = dense_make(s);
+        return;
+    }
     *out = (struct moe){.shared = s->shared, .covered = covered};
-    if (s->top_k == 0) return;
     if (covered) width += inputs + 2 * s->ffn;
     add_peak(out, num_sadd(cost_up(c, width), s->shared),
              covered ? cost_down(c, inputs) : 0, s->shared, 0);
@@ -175,7 +190,8 @@ struct moe_shape moe_shape_of(const struct price_facts *f, bool grad,
 {
     const struct model *m = f->model;
     return (struct moe_shape){
-        .hidden = m->hidden, .ffn = m->expert_ffn, .top_k = m->top_k,
+        .hidden = m->hidden, .top_k = m->top_k,
+        .ffn = m->experts > 0 ? m->expert_ffn : m->ffn,
         .local_experts = m->experts / f->ep, .rank = f->lora_rank,
         .ep = f->ep, .shared = shared_output(m, grad), .grad = grad,
         .stages = f->moe_stages, .allowance = !(change & PRICE_NO_ALLOWANCE),

@@ -44,7 +44,8 @@ static int64_t rank_stage(const struct price_wave *w, int64_t r,
         int64_t held = kind == LAYER_GDN ? p->gdn_rows[r]
                                          : p->attention_rows[r];
         int64_t rows = num_max(1, held);
-        int64_t routed = price_routed_rows(f, g);
+        int64_t routed = f->model->experts > 0 ? price_routed_rows(f, g)
+                                               : rows;
         int64_t records = kind == LAYER_GDN ? 0 : records_of(w, g, r);
         int64_t term[CAT_COUNT] = {0}, moe[CAT_COUNT] = {0};
         int64_t stage = price_stage(w, kind, width, rows, routed, records,

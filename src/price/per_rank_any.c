@@ -423,6 +423,13 @@ static void price_rank_any(const struct price_wave *w, int64_t r,
     take(head, r, true, LAYER_ATTENTION, out);
 }
 
+static bool refuses_any(const struct price_facts *f, char reason[160])
+{
+    if (f->model->experts > 0) return price_refuses_layouts(f, reason);
+    snprintf(reason, 160, "dense model: kept-rank prices each rank of one");
+    return true;
+}
+
 int price_per_rank_any(const struct price_facts *f, struct estimate *out,
                        struct err *e)
 {
@@ -433,7 +440,7 @@ int price_per_rank_any(const struct price_facts *f, struct estimate *out,
     if (rc != ERR_OK) return rc;
     snprintf(out->name, sizeof out->name, PRICE_PER_RANK_ANY);
     if (!out->priced) return ERR_OK;
-    if (price_refuses_layouts(f, out->reason)) {
+    if (refuses_any(f, out->reason)) {
         out->supported = false;     /* and keeps the busiest rank's bytes */
         return ERR_OK;
     }

@@ -101,7 +101,7 @@ void price_wave_make(const struct price_facts *f, unsigned change,
         moe_make(&shape, &w.moe[grad]);
     }
     w.row = m->hidden * PRICE_ELEMENT;
-    if (f->routing_state) {
+    if (f->routing_state && m->experts > 0) {
         w.routing = routing_state(m, f->ep);
         w.shared_state = 3 * m->shared_ffn * PRICE_ELEMENT;
     }
@@ -134,7 +134,8 @@ int64_t price_stage(const struct price_wave *w, enum layer_kind kind,
 
     add(own, kind == LAYER_GDN ? CAT_GDN : CAT_ATTENTION, rows, width);
     add(own, CAT_ATTENTION_RECORDS, 1, records);
-    add(own, CAT_RESIDUAL_NORM, rows, 2 * w->row);
+    if (w->f->model->experts > 0)           /* a dense stage has its own */
+        add(own, CAT_RESIDUAL_NORM, rows, 2 * w->row);
     add(own, CAT_MOE_ROUTING, rows, w->routing);
     add(own, CAT_SHARED_EXPERT, rows, w->shared_state);
     moe_workspace(&w->moe[1], rows, routed, own);

@@ -166,6 +166,29 @@ static void test_moe_coefficient(void **state)
     assert_int_equal(coefficient(8, 32, 0), 311296);
 }
 
+static int64_t dense(int64_t hidden, int64_t ffn, bool grad)
+{
+    struct moe_shape s = {.hidden = hidden, .ffn = ffn, .rank = 8,
+                          .ep = 1, .grad = grad, .stages = true};
+    struct moe m;
+
+    moe_make(&s, &m);
+    assert_int_equal(m.n, 1);
+    assert_int_equal(m.peak[0].shared, m.peak[0].per_row);
+    assert_true(m.covered);
+    return m.peak[0].per_row;
+}
+
+/* the table of 3.5 */
+static void test_dense(void **state)
+{
+    (void)state;
+    assert_int_equal(dense(2048, 5632, true), 79968);
+    assert_int_equal(dense(2048, 5632, false), 85088);
+    assert_int_equal(dense(5120, 17408, true), 246368);
+    assert_int_equal(dense(5120, 17408, false), 252512);
+}
+
 /* 8 * (1536 + 4 * 2048) * 2 B, times 2 + 0.4 log2(ep / 8), rounded up. */
 static void test_allowance_above_8(void **state)
 {
@@ -464,6 +487,7 @@ int main(void)
         cmocka_unit_test(test_wider_mixer),
         cmocka_unit_test(test_floors),
         cmocka_unit_test(test_moe_coefficient),
+        cmocka_unit_test(test_dense),
         cmocka_unit_test(test_allowance_above_8),
         cmocka_unit_test(test_converted_stages),
         cmocka_unit_test(test_moe_workspace),

@@ -5,13 +5,12 @@
 #include "base/json.h"
 #include "price/price_json.h"
 
-static struct model moe, dense;
+static struct model moe;
 
 static int load(void **state)
 {
     (void)state;
     moe = help_model(QWEN36, 0);
-    dense = help_model("lua/models/Qwen3.6-27B.json", 0);
     return 0;
 }
 
@@ -19,7 +18,6 @@ static int unload(void **state)
 {
     (void)state;
     model_free(&moe);
-    model_free(&dense);
     return 0;
 }
 
@@ -179,10 +177,6 @@ static void test_unsupported(void **state)
     f.tp = 1;
     f.pp = 4;
     nothing(&f, "PP4");
-    f.pp = 1;
-    f.ep = 1;
-    f.model = &dense;
-    nothing(&f, "dense");
 }
 
 /* The head binds: no mixer does. */

@@ -56,10 +56,41 @@ static void test_published_totals(void **state)
     }
 }
 
+/* The 27B, its busiest rank by its parts: 64 boundaries, the wider mixer
+** (attention with stage buffers), the MLP, one gradient; after, each rank's
+** own rows (pricing.md 2, 3.5, 5). */
+static void test_dense_totals(void **state)
+{
+    struct model m = help_model("lua/models/Qwen3.6-27B.json", 0);
+    struct two_ranks t = {.attention = {9000, 7000}, .gdn = {6000, 10000}};
+    struct price_group g = help_group(&t, true);
+    struct price_facts f = help_facts(&m, &g, 1, 2, 1);
+    int64_t row = 5120 * 2, mlp = 246368, kept[2] = {1000, 2000};
+    struct estimate *before, *after;
+
+    (void)state;
+    g.attention_retained = kept;
+    before = help_price(&f, false, PRICE_AS_IS);
+    after = help_price(&f, true, PRICE_AS_IS);
+    assert_int_equal(before->raw, 10000 * (65 * row + 153600 + mlp));
+    assert_int_equal(before->term[CAT_SHARED_EXPERT], INT64_C(2463680000));
+    assert_int_equal(before->term[CAT_MOE_ROUTING], 0);
+    assert_int_equal(after->binding_rank, 1);
+    assert_int_equal(after->binding_mixer, LAYER_GDN);
+    assert_int_equal(after->raw, 32 * row * (7000 + 10000)
+                                 + 10000 * (145408 + mlp + row));
+    check_sums(before);
+    check_sums(after);
+    free(before);
+    free(after);
+    model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_published_totals),
+        cmocka_unit_test(test_dense_totals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,9 @@
 
 enum { GROUPS = 3, ROUNDS = 1500 };
 
-static struct model model[3];
+#define MODELS 4        /* the last is dense */
+
+static struct model model[MODELS];
 
 static int setup(void **state)
 {
@@ -17,6 +19,7 @@ static int setup(void **state)
     model[0] = help_model(QWEN36, 40);
     model[1] = help_model("lua/models/Qwen3-Next-80B-A3B.json", 7);
     model[2] = help_model("lua/models/Qwen3-30B-A3B.json", 5);
+    model[3] = help_model("lua/models/Qwen3.6-27B.json", 9);
     return 0;
 }
 
@@ -25,7 +28,7 @@ static int teardown(void **state)
     int i;
 
     (void)state;
-    for (i = 0; i < 3; i++) model_free(&model[i]);
+    for (i = 0; i < MODELS; i++) model_free(&model[i]);
     return 0;
 }
 
@@ -84,8 +87,9 @@ static struct price_facts random_facts(struct known *k,
     struct price_facts f;
 
     for (i = 0; i < n; i++) random_group(&k[i], &g[i], s);
-    f = help_facts(&model[help_below(s, 3)], g, n, 2,
+    f = help_facts(&model[help_below(s, MODELS)], g, n, 2,
                    (int64_t)1 << help_below(s, 6));
+    if (f.model->experts == 0) f.ep = 1;
     f.lora_rank = ranks[help_below(s, 8)];
     f.cold = help_below(s, 2);
     f.moe_stages = help_below(s, 4) > 0;
