@@ -244,6 +244,41 @@ static int received_share(const struct routing *r, int64_t ep, int64_t total,
 
 /* ---- histograms --------------------------------------------------------- */
 
+static int no_such_part(const struct routing *r, int64_t wave, int64_t layer,
+                        int64_t experts, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
+                   " waves, %" PRId64 " layers and %" PRId64 " experts; "
+                   "wave %" PRId64 ", layer %" PRId64 " of %" PRId64
+                   " experts was asked for", r->waves, r->layers,
+                   r->experts, wave, layer, experts);
+}
+
+/* Shares of total by the histogram's loads; prefixes are rounded down, so
+** that the shares sum to it. cell: rows of the wave and layer. */
+static int received_scaled(const struct routing *r, const int64_t *cell,
+                           int64_t experts, int64_t ep, int64_t total,
+                           int64_t *out, struct err *e)
+{
+    int64_t n = r->ranks * r->experts, sum = 0, before = 0, done = 0, i;
+
+    memset(out, 0, (size_t)ep * sizeof *out);
+    for (i = 0; i < n; i++) {
+        out[i % r->experts / (experts / ep)] += cell[i];
+        sum += cell[i];
+    }
+    if (sum == 0)
+        return err_set(e, ERR_INPUT, "routing: a layer whose loads are all 0 "
+                       "cannot be scaled");
+    for (i = 0; i < ep; i++) {
+        before += out[i];
+        out[i] = mul_div((uint64_t)total, (uint64_t)before, 0, (uint64_t)sum)
+               - done;
+        done += out[i];
+    }
+    return ERR_OK;
+}
+
 static int received_histogram(const struct routing *r, int64_t wave,
                               int64_t layer, int64_t experts, int64_t ep,
                               int64_t first, int64_t total, int64_t *out,
@@ -253,13 +288,11 @@ static int received_histogram(const struct routing *r, int64_t wave,
 
     if (r->waves == 1) wave = 0;
     if (wave >= r->waves || layer >= r->layers || r->experts > experts)
-        return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
-                       " waves, %" PRId64 " layers and %" PRId64 " experts; "
-                       "wave %" PRId64 ", layer %" PRId64 " of %" PRId64
-                       " experts was asked for", r->waves, r->layers,
-                       r->experts, wave, layer, experts);
-    memset(out, 0, (size_t)ep * sizeof *out);
+        return no_such_part(r, wave, layer, experts, e);
     cell = (wave * r->layers + layer) * r->ranks * r->experts;
+    if (r->scaled)
+        return received_scaled(r, r->rows + cell, experts, ep, total, out, e);
+    memset(out, 0, (size_t)ep * sizeof *out);
     for (int64_t i = first * r->experts; i < end * r->experts; i++) {
         int64_t rows = r->rows[cell + i];
         out[i % r->experts / (experts / ep)] += rows;

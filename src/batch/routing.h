@@ -65,6 +65,8 @@ struct routing {
     ** one wave it holds for every wave. */
     int64_t *rows;
     int64_t waves, layers, ranks, experts;
+    bool scaled;            /* rows of any total: the loads of experts, by
+                               which what the batch routes is shared out */
 };
 
 static inline bool routing_cv_fits(double cv)
@@ -75,11 +77,13 @@ static inline bool routing_cv_fits(double cv)
 /* Pairs that each rank of an EP group receives in this layer and wave, when
 ** the group's ranks, first and those after it, route total pairs in all:
 ** out[ep], summing to total. Every group has the same experts' loads; of a
-** histogram it takes what its own ranks send.
+** histogram it takes what its own ranks send; of one that is scaled, what all
+** its ranks send, as loads.
 ** Equal shares are as even as integers allow, low ranks first. ep must divide
 ** experts. With ep 1 the rank receives what it routes, total, whatever is
 ** stated. ERR_INPUT: a share that ep ranks cannot have, a histogram without
-** this wave or layer, of other experts or another total. */
+** this wave or layer, of more experts, or of another total (one that is scaled:
+** a layer of zeros). */
 int routing_received(const struct routing *r, int64_t wave, int64_t layer,
                      int64_t experts, int64_t ep, int64_t first,
                      int64_t total, int64_t *out, struct err *e) MUST_CHECK;

@@ -34,7 +34,7 @@ static void put_routing(const struct routing *r, char *out, size_t cap)
         snprintf(out, cap, "share %g rank %" PRId64, r->share, r->share_rank);
         break;
     case ROUTING_HISTOGRAM:
-        snprintf(out, cap, "histogram");
+        snprintf(out, cap, r->scaled ? "loads" : "histogram");
         break;
     case ROUTING_HOT:
         snprintf(out, cap, "expert %" PRId64 " x %g", r->expert, r->factor);

@@ -62,7 +62,8 @@ static int make_plan(struct run_work *w, struct err *e)
     return rc;
 }
 
-/* A recorded histogram must cover the case. */
+/* A recorded histogram must cover the case; experts beyond its last got
+** nothing. */
 static int check_histogram(const struct scenario_case *c,
                            const struct routing *r, const struct model *m,
                            struct err *e)
@@ -74,10 +75,11 @@ static int check_histogram(const struct scenario_case *c,
         rc = check_histogram(c, &r->each[i], m, e);
     if (r->kind != ROUTING_HISTOGRAM ||
         ((r->waves == 1 || r->waves >= c->waves) && r->layers >= m->layers &&
-         r->experts == m->experts)) return rc;
+         r->experts <= m->experts)) return rc;
     return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
                    " waves, %" PRId64 " layers and %" PRId64 " experts (%"
-                   PRId64 ", %" PRId64 " and %" PRId64 " are needed)",
+                   PRId64 ", %" PRId64 " and at most %" PRId64 " are "
+                   "needed)",
                    r->waves, r->layers, r->experts, c->waves, m->layers,
                    m->experts);
 }

@@ -9,10 +9,14 @@
 #include "script/read.h"
 
 #define MAX_WAVES 1000
+#define MAX_LAYERS 10000
+#define MAX_EXPERTS 65536
+#define MAX_CELLS (INT64_C(1) << 24)
 
 struct routing_decl {
     double cv, share, drift, burst, factor;
     int64_t rank, seed, hot_expert;
+    bool scaled;
 };
 
 #define AT(key) offsetof(struct routing_decl, key)
@@ -24,7 +28,9 @@ static const struct field routing_fields[] = {
     {"factor", FIELD_NUMBER, AT(factor), 0, ROUTING_MAX_FACTOR},
     {"histogram", FIELD_OTHER, 0, 0, 0},
     {"hot_expert", FIELD_INT, AT(hot_expert), 0, 65535},
+    {"loads", FIELD_OTHER, 0, 0, 0},
     {"rank", FIELD_INT, AT(rank), 0, PLAN_MAX_RANKS - 1},
+    {"scaled", FIELD_FLAG, AT(scaled), 0, 0},
     {"seed", FIELD_INT, AT(seed), 0, INT64_MAX},
     {"share", FIELD_NUMBER, AT(share), 1, PLAN_MAX_RANKS},
     {NULL, FIELD_OTHER, 0, 0, 0},
@@ -44,6 +50,64 @@ static void read_histogram(const struct decl *p, struct routing *out)
     lua_pop(p->L, 2);
 }
 
+/* The loads of one layer, the table on top of the stack, into out[n]. */
+static void read_layer(const struct decl *p, int64_t n, int64_t *out)
+{
+    int64_t i;
+    int whole;
+
+    for (i = 0; i < n; i++) {
+        lua_rawgeti(p->L, -1, i + 1);
+        out[i] = lua_tointegerx(p->L, -1, &whole);
+        if (!whole || lua_type(p->L, -1) != LUA_TNUMBER || out[i] < 0 ||
+            out[i] > INT64_C(1) << 40)
+            decl_fail(p, "loads", "must be whole numbers from 0 to 2^40");
+        lua_pop(p->L, 1);
+    }
+}
+
+/* Room for all layers, by the first one's experts. */
+static void size_loads(const struct decl *p, int64_t layers, int64_t experts,
+                       struct routing *out)
+{
+    if (experts == 0 || layers * experts > MAX_CELLS)
+        decl_fail(p, "loads", "has no experts, or too many");
+    out->rows = decl_alloc(p->L, layers * experts, sizeof *out->rows);
+    out->kind = ROUTING_HISTOGRAM;
+    out->waves = out->ranks = 1;
+    out->layers = layers;
+    out->experts = experts;
+    out->scaled = true;
+}
+
+/* A list of layers, each a list of its experts' loads. */
+static void read_loads(const struct decl *p, struct routing *out)
+{
+    lua_State *L = p->L;
+    int list;
+    int64_t n, experts, i;
+
+    if (decl_get(p, "loads") != LUA_TTABLE)
+        decl_fail(p, "loads", "must be a list of layers");
+    list = lua_gettop(L);
+    n = decl_list(p, "loads", list, MAX_LAYERS);
+    if (n == 0) decl_fail(p, "loads", "must have a layer");
+    for (i = 0; i < n; i++) {
+        if (lua_rawgeti(L, list, i + 1) != LUA_TTABLE)
+            decl_fail(p, "loads", "must have a list of experts for each "
+                      "layer");
+        experts = decl_list(p, "loads", lua_gettop(L), MAX_EXPERTS);
+        if (i == 0) size_loads(p, n, experts, out);
+        if (experts != out->experts)
+            decl_fail(p, "loads", "has %" PRId64 " experts in layer %" PRId64
+                      ", and %" PRId64 " in layer 0", experts, i,
+                      out->experts);
+        read_layer(p, experts, out->rows + i * experts);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
 /* A key that goes with another one only. */
 static void only_with(const struct decl *p, const char *key,
                       const char *other)
@@ -55,15 +119,17 @@ static void only_with(const struct decl *p, const char *key,
 static void check_keys(const struct decl *p)
 {
     int kinds = decl_has(p, "cv") + decl_has(p, "share") +
-                decl_has(p, "histogram") + decl_has(p, "hot_expert");
+                decl_has(p, "histogram") + decl_has(p, "hot_expert") +
+                decl_has(p, "loads");
 
     if (kinds != 1)
-        decl_fail(p, NULL, "must have one of cv, share, hot_expert and "
-                  "histogram");
+        decl_fail(p, NULL, "must have one of cv, share, hot_expert, "
+                  "loads and histogram");
     only_with(p, "seed", "cv");
     only_with(p, "drift", "cv");
     only_with(p, "burst", "cv");
     only_with(p, "rank", "share");
+    only_with(p, "scaled", "histogram");
     if (decl_has(p, "cv")) decl_need(p, "seed");
     if (decl_has(p, "burst") || decl_has(p, "hot_expert"))
         decl_need(p, "factor");
@@ -81,7 +147,7 @@ static enum routing_kind kind_of(const struct decl *p)
 /* The table on top of the stack, which p has open. */
 static void read_table(const struct decl *p, int64_t ep, struct routing *out)
 {
-    struct routing_decl v = {0, 0, 0, 0, 0, 0, 0, 0};
+    struct routing_decl v = {0};
 
     check_keys(p);
     decl_fields(p, routing_fields, &v);
@@ -90,6 +156,11 @@ static void read_table(const struct decl *p, int64_t ep, struct routing *out)
                   ROUTING_MAX_CV);
     if (decl_has(p, "histogram")) {
         read_histogram(p, out);
+        out->scaled = v.scaled;
+        return;
+    }
+    if (decl_has(p, "loads")) {
+        read_loads(p, out);
         return;
     }
     *out = (struct routing){
@@ -143,8 +214,8 @@ void read_routing(const struct decl *d, struct scenario_case *c)
     } else if (text != NULL ? suggest(text, words) == NULL
                             : type != LUA_TNIL) {
         decl_fail(d, "routing", "must be \"balanced\", {cv, seed}, {share, "
-                  "rank}, {hot_expert, factor}, {histogram}, or a list of "
-                  "such, one a wave");
+                  "rank}, {hot_expert, factor}, {loads}, {histogram}, or a "
+                  "list of such, one a wave");
     } else if (decl_word(d, "routing", words, &word)) {
         c->routing.kind = ROUTING_BALANCED;
     }

@@ -199,7 +199,7 @@ $ peakproof run --out none case.lua -- key=tree value=huge.csv
 | wave,layer,rank,expert,rows
 | 0,0,0,999,5
 $ peakproof run --out none case.lua -- key=histogram value=routes.csv
-! peakproof: case.lua: case 'a': routing: the histogram has 1 waves, 1 layers and 1000 experts (1, 8 and 256 are needed)
+! peakproof: case.lua: case 'a': routing: the histogram has 1 waves, 1 layers and 1000 experts (1, 8 and at most 256 are needed)
 = 3
 
 $ ls none

@@ -377,6 +377,32 @@ static void test_histogram(void **state)
     routing_free(&r);
 }
 
+/* Loads of any total: what the batch routes, by them; every rank of every EP
+** group sees the same. */
+static void test_scaled(void **state)
+{
+    struct routing r;
+    struct err e;
+    int64_t out[4];
+
+    (void)state;
+    assert_int_equal(load("wave,layer,rank,expert,rows\n"
+                          "0,0,0,0,5\n0,0,1,3,7\n0,0,0,2,1\n0,1,0,0,0\n",
+                          &r, &e), ERR_OK);
+    r.scaled = true;
+    receive(&r, 0, 4, 2, 13, out);
+    assert_true(out[0] == 5 && out[1] == 8);
+    receive(&r, 0, 4, 2, 1300, out);
+    assert_true(out[0] == 500 && out[1] == 800);
+    receive(&r, 0, 4, 4, 6, out);       /* 30/13 = 2, 36/13 - 2 = 0, 4 */
+    assert_true(out[0] == 2 && out[1] == 0 && out[2] == 0 && out[3] == 4);
+    assert_int_equal(routing_received(&r, 0, 0, 4, 2, 2, 26, out, &e), ERR_OK);
+    assert_true(out[0] == 10 && out[1] == 16);
+    fails(&r, 0, 1, 4, 2, 9, "routing: a layer whose loads are all 0 cannot be "
+          "scaled");
+    routing_free(&r);
+}
+
 static void test_bad_histogram(void **state)
 {
     static const struct { const char *text, *wanted; } c[] = {
@@ -432,6 +458,7 @@ int main(void)
         cmocka_unit_test(test_draw_is_fixed),
         cmocka_unit_test(test_no_spread),
         cmocka_unit_test(test_histogram),
+        cmocka_unit_test(test_scaled),
         cmocka_unit_test(test_bad_histogram),
     };
 

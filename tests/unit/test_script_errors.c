@@ -184,22 +184,38 @@ static void test_case_tables(void **state)
         {"routing = 'balancd'", ":3" X "routing: unknown value 'balancd' "
          "(did you mean 'balanced'?)"},
         {"routing = 3", ":3" X "routing: must be \"balanced\", {cv, seed}, "
-         "{share, rank}, {hot_expert, factor}, {histogram}, or a list of "
-         "such, one a wave"},
+         "{share, rank}, {hot_expert, factor}, {loads}, {histogram}, or a "
+         "list of such, one a wave"},
         {"routing = 'skewed'", ":3" X "routing: must be \"balanced\", {cv, "
-         "seed}, {share, rank}, {hot_expert, factor}, {histogram}, or a list "
-         "of such, one a wave"},
+         "seed}, {share, rank}, {hot_expert, factor}, {loads}, {histogram}, "
+         "or a list of such, one a wave"},
         {"routing = {cv = 1}", ":2" X "routing: 'seed' is missing"},
         {"routing = {cv = 17, seed = 1}",
          ":3" X "routing: cv: must be from 0 to 16, not 17"},
         {"routing = {}",
-         ":2" X "routing: must have one of cv, share, hot_expert and "
-         "histogram"},
+         ":2" X "routing: must have one of cv, share, hot_expert, "
+         "loads and histogram"},
         {"routing = {share = 1, cv = 1}",
-         ":2" X "routing: must have one of cv, share, hot_expert and "
-         "histogram"},
+         ":2" X "routing: must have one of cv, share, hot_expert, "
+         "loads and histogram"},
         {"routing = {{cv = 1, seed = 1}, {share = 1, drift = 1}}",
          ":3" X "routing[2]: drift: goes with 'cv' only"},
+        {"routing = {loads = 3}", ":3" X "routing: loads: must be a list of "
+         "layers"},
+        {"routing = {loads = {}}", ":3" X "routing: loads: must have a "
+         "layer"},
+        {"routing = {loads = {3}}", ":3" X "routing: loads: must have a list "
+         "of experts for each layer"},
+        {"routing = {loads = {{}}}", ":3" X "routing: loads: has no experts, "
+         "or too many"},
+        {"routing = {loads = {{1, 2}, {1}}}", ":3" X "routing: loads: has 1 "
+         "experts in layer 1, and 2 in layer 0"},
+        {"routing = {loads = {{1, -2}}}", ":3" X "routing: loads: must be "
+         "whole numbers from 0 to 2^40"},
+        {"routing = {loads = {{1, 2.5}}}", ":3" X "routing: loads: must be "
+         "whole numbers from 0 to 2^40"},
+        {"routing = {cv = 1, seed = 1, scaled = true}",
+         ":3" X "routing: scaled: goes with 'histogram' only"},
         {"routing = {{cv = 1, seed = 1}, 3}",
          ":3" X "routing: of a list, every wave's must be a table"},
         {"routing = {hot_expert = 3}", ":2" X "routing: 'factor' is "
