@@ -13,7 +13,7 @@ set label 1 "real-40" at 1.5, graph -0.16 rotate by -30 left
 set label 2 "random-8" at 6.5, graph -0.16 rotate by -30 left
 set label 3 "random-40" at 11.5, graph -0.16 rotate by -30 left
 set bmargin 10
-set title "Raw estimates and the peak of the most-loaded rank, cold wave: 3 of 463 cases"
+set title "Raw estimates and the peak of the most-loaded rank, cold wave: 3 of 484 cases"
 set ylabel "GB"
 set yrange [0:*]
 set key outside right center vertical reverse Left width 1

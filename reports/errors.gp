@@ -9,7 +9,7 @@ set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
 set xtics ("real-40" 0, "random-8" 1, "random-40" 2)
 set xrange [-0.6:2.6]
-set title "Admitted estimate (raw x 1.10) against the peak, cold wave, balanced routing: 3 of 463 cases, the published"
+set title "Admitted estimate (raw x 1.10) against the peak, cold wave, balanced routing: 3 of 484 cases, the published"
 set ylabel "(estimate - peak) / peak, %"
 set format y "%+.0f"
 set yrange [*<-2:2<*]

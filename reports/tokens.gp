@@ -21,7 +21,7 @@ do for [kind in "svg png"] {
   set terminal @svg
   if (kind eq "png") { set terminal @png }
   set output "tokens.".kind
-  set multiplot layout 3,1 title "Raw estimate against the peak, cold waves, balanced routing: 427 of 463 cases"
+  set multiplot layout 3,1 title "Raw estimate against the peak, cold waves, balanced routing: 427 of 484 cases"
   set title "before"
   set xlabel ""
   plot "tokens.dat" index 0 using 1:3 with points pointtype 9 pointsize 0.9 linecolor '#e69f00' title "EP1", \

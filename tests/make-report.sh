@@ -6,8 +6,8 @@
 # run, cpu.md and its losses from one BLAS kernel to another: git ignores them.
 set -e
 program=$1/peakproof records=$2 reports=$3
-scenarios='pr-accuracy pr-accuracy-ep1 routing random real-waves full-stack
-    fallbacks measured'
+scenarios='pr-accuracy pr-accuracy-ep1 routing random-weights random real-waves
+    full-stack fallbacks measured'
 list=
 for s in $scenarios; do list="$list lua/scenarios/$s.lua"; done
 

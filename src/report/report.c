@@ -96,6 +96,7 @@ static void put_details(struct view *v)
     sec_ranks(v);
     sec_attention(v);
     sec_fidelity(v);
+    sec_random(v);
     sec_allowance(v);
     sec_stack(v);
     sec_pairing(v);

@@ -27,10 +27,8 @@ static double share(const struct record_found *c, int64_t wave)
     return (double)most / even;
 }
 
-/* What the rank at the peak holds of dispatched rows in the layer of the
-** peak, over the same under balanced routing. */
-static double share_at_peak(const struct record_found *base,
-                            const struct record_found *c)
+double sec_share_at_peak(const struct record_found *base,
+                         const struct record_found *c)
 {
     int64_t even = view_bytes(base, view_wave(base, true), RECORD_MAX, "peak",
                               "moe_dispatch");
@@ -56,7 +54,7 @@ static void put_routing(struct view *v, struct table *t,
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, c->shape.routing);
     cell_number(v->d, t, share(c, wave), 3);
-    cell_number(v->d, t, share_at_peak(base, c), 3);
+    cell_number(v->d, t, sec_share_at_peak(base, c), 3);
     cell_printf(v->d, t, "rank %d, layer %d", (int)at->rank, (int)at->layer);
     cell_number(v->d, t, peak / 1e9, 3);
     cell_percent(v->d, t, 100.0 * (peak - a) / a, false);
@@ -67,7 +65,8 @@ static void put_routing(struct view *v, struct table *t,
 
 enum { MAX_VARIANTS = 24 };
 
-/* The cases of base's shape in order, base's own first; returns how many. */
+/* The cases of base's shape in order, base's own first; returns how many.
+** Routers of random weights have a section of their own. */
 static int variants(const struct view *v, const struct record_found *base,
                     const struct record_found *out[MAX_VARIANTS])
 {
@@ -77,7 +76,9 @@ static int variants(const struct view *v, const struct record_found *base,
     out[n++] = base;
     for (i = 0; i < v->n_case && n < MAX_VARIANTS; i++)
         if (v->kase[i] != base && view_same_shape(base, v->kase[i]) &&
-            !view_is_published(v->kase[i]) && view_wave(v->kase[i], true) >= 0)
+            !view_is_published(v->kase[i]) &&
+            strcmp(v->kase[i]->shape.routing, "loads") != 0 &&
+            view_wave(v->kase[i], true) >= 0)
             out[n++] = v->kase[i];
     return n;
 }

@@ -36,6 +36,16 @@ static void put_why(struct view *v, struct table *t,
                 ? ", routing even" : "");
 }
 
+/* The errors under routers of random weights, least to most. */
+static void put_random(struct view *v, struct table *t,
+                       const struct record_found *c, const char *name)
+{
+    double range[2];
+
+    if (!sec_random_range(v, c, name, range)) cell_none(v->d, t);
+    else cell_printf(v->d, t, "%+.1f to %+.1f %%", range[0], range[1]);
+}
+
 static void put_line(struct view *v, struct table *t,
                      const struct record_found *c, bool after)
 {
@@ -50,6 +60,7 @@ static void put_line(struct view *v, struct table *t,
     cell_percent(v->d, t, p.cold, p.cold < 0);
     cell_percent(v->d, t, cold.percent, cold.under);
     cell_points(v->d, t, cold.percent - p.cold);
+    put_random(v, t, c, name);
     cell_percent(v->d, t, p.warm, p.warm < 0);
     cell_percent(v->d, t, warm.percent, warm.under);
     put_why(v, t, c, cold, p.cold);
@@ -86,7 +97,8 @@ void sec_table(struct view *v)
         return;
     }
     t = doc_table(v->d, "table", "case|estimate|>published, cold|>ours, cold"
-                  "|>difference, points|>published, warm|>ours, warm|why");
+                  "|>difference, points|>cold, random routers|>published, warm"
+                  "|>ours, warm|why");
     for (i = 0; i < v->n_case; i++) {
         if (!view_is_published(v->kase[i])) continue;
         put_line(v, t, v->kase[i], false);
@@ -98,9 +110,10 @@ void sec_table(struct view *v)
              "two H200s' PyTorch peak in its place. %d of %d raw estimates "
              "are the published formulas' to the byte%s. The implied peak is "
              "the estimate divided by 1 + the published error. Published warm "
-             "calls ran other batches, whose layouts are not known. In the "
-             "picture a whisker spans our errors over every routing that a "
-             "case was run with.", same, all,
+             "calls ran other batches, whose layouts are not known. Random "
+             "routers: the same with the loads that random weights route by. "
+             "In the picture a whisker spans our errors over every routing "
+             "that a case was run with.", same, all,
              same == all ? ", so what differs is the peak" : "");
     view_picture(v, PICTURE_ERRORS, "Error by case: before, after, published");
 }

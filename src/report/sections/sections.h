@@ -32,6 +32,16 @@ void sec_measured_estimates(struct view *v);
 ** what the EP allowance costs. */
 void sec_fidelity(struct view *v);
 void sec_allowance(struct view *v);
+/* What the rank at the peak holds of dispatched rows in the layer of the
+** peak, over the same of base, which is balanced; NaN where not known. */
+double sec_share_at_peak(const struct record_found *base,
+                         const struct record_found *c);
+/* sec_random.c: the published random cases with routers of random weights. */
+void sec_random(struct view *v);
+/* Least and most cold admitted error of the estimator over these routers, for
+** a published case; false where there is none. */
+bool sec_random_range(const struct view *v, const struct record_found *base,
+                      const char *estimator, double out[2]);
 /* sec_stack.c and sec_waves.c: many waves: ranges, those under; pairing,
 ** adapters. */
 void sec_stack(struct view *v);
