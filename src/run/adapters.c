@@ -6,11 +6,18 @@
 
 #include "base/buf.h"
 
+/* Entries of the case's parameters as all ranks together hold them, all
+** experts in order. */
+struct learned {
+    struct param_list list;     /* ep 1 */
+    double **value;             /* [list.n]; NULL for base tensors */
+};
+
 /* ---- from the ranks ------------------------------------------------------ */
 
 /* All experts of entry i, from the ranks of the first expert group. */
 static int get_one(const struct ranks *r, const struct param *own, int64_t i,
-                   enum step_adapter what, struct run_adapters *a,
+                   enum step_adapter what, struct learned *a,
                    struct err *e)
 {
     int64_t groups = a->list.p[i].count / own->count, q;
@@ -24,15 +31,25 @@ static int get_one(const struct ranks *r, const struct param *own, int64_t i,
     return rc;
 }
 
-int run_adapters_get(const struct ranks *r, enum step_adapter what,
-                     struct run_adapters *out, struct err *e)
+static void learned_free(struct learned *a)
+{
+    int64_t i;
+
+    for (i = 0; a->value != NULL && i < a->list.n; i++) free(a->value[i]);
+    free(a->value);
+    a->value = NULL;
+    param_list_free(&a->list);
+}
+
+static int get_all(const struct ranks *r, enum step_adapter what,
+                   struct learned *out, struct err *e)
 {
     const struct run_work *w = r->w;
     struct param_list own = {NULL, 0};
     int64_t i;
     int rc;
 
-    *out = (struct run_adapters){{NULL, 0}, NULL};
+    *out = (struct learned){{NULL, 0}, NULL};
     rc = param_list_make(&w->model, 1, w->c->lora_rank, &out->list, e);
     if (rc == ERR_OK)
         rc = param_list_make(&w->model, w->c->ep, w->c->lora_rank, &own, e);
@@ -43,18 +60,8 @@ int run_adapters_get(const struct ranks *r, enum step_adapter what,
         if (own.p[i].role != PARAM_BASE)
             rc = get_one(r, &own.p[i], i, what, out, e);
     param_list_free(&own);
-    if (rc != ERR_OK) run_adapters_free(out);
+    if (rc != ERR_OK) learned_free(out);
     return rc;
-}
-
-void run_adapters_free(struct run_adapters *a)
-{
-    int64_t i;
-
-    for (i = 0; a->value != NULL && i < a->list.n; i++) free(a->value[i]);
-    free(a->value);
-    a->value = NULL;
-    param_list_free(&a->list);
 }
 
 /* ---- saving -------------------------------------------------------------- */
@@ -65,7 +72,7 @@ static enum checkpoint_type type_of(const char *dtype)
     return strcmp(dtype, "f32") == 0 ? CKPT_F32 : CKPT_BF16;
 }
 
-static int save(const struct ranks *r, const struct run_adapters *part,
+static int save(const struct ranks *r, const struct learned *part,
                 const char *folder, struct err *e)
 {
     const struct run_work *w = r->w;
@@ -90,7 +97,7 @@ int run_adapters_save(const struct ranks *r, struct err *e)
         [PEFT_SQUARE] = STEP_SQUARE,
     };
     const struct run_context *x = r->w->x;
-    struct run_adapters part[PEFT_PARTS] = {{{NULL, 0}, NULL}};
+    struct learned part[PEFT_PARTS] = {{{NULL, 0}, NULL}};
     int n = r->w->c->learning_rate > 0 ? PEFT_PARTS : 1, i;
     struct buf folder = BUF_INIT;
     int rc = ERR_OK;
@@ -103,9 +110,9 @@ int run_adapters_save(const struct ranks *r, struct err *e)
     }
     if (folder.failed) rc = err_nomem(e);
     for (i = 0; i < n && rc == ERR_OK; i++)
-        rc = run_adapters_get(r, what[i], &part[i], e);
+        rc = get_all(r, what[i], &part[i], e);
     if (rc == ERR_OK) rc = save(r, part, folder.data, e);
-    for (i = 0; i < n; i++) run_adapters_free(&part[i]);
+    for (i = 0; i < n; i++) learned_free(&part[i]);
     buf_free(&folder);
     return rc;
 }

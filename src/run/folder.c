@@ -148,7 +148,9 @@ static int check_inputs(const char *dir, const struct run_context *x,
     return rc;
 }
 
-void run_whole(const struct buf *identity, char out[20])
+/* The hash of what makes two runs the same but for their shard, as run.json
+** holds it where there is one. */
+static void whole_of(const struct buf *identity, char out[20])
 {
     snprintf(out, 20, "%016" PRIx64, hash_bytes(HASH_START,
                                                 buf_text(identity),
@@ -161,7 +163,7 @@ static int64_t describe_shard(const struct run_request *q,
                               const char *pair[MAX_PAIRS][2], int64_t n,
                               char whole[20], char shard[48])
 {
-    run_whole(identity, whole);
+    whole_of(identity, whole);
     snprintf(shard, 48, "%" PRId64 "/%" PRId64, q->shard, q->shards);
     buf_printf(identity, "shard %s\n", shard);
     pair[n][0] = "whole", pair[n++][1] = whole;

@@ -30,9 +30,6 @@ struct run_request {
 int run_identify(const struct run_request *q, const struct run_context *x,
                  const struct scenario_set *set, struct buf *out,
                  struct err *e) MUST_CHECK;
-/* The hash of what makes two runs the same but for their shard, as run.json
-** holds it where there is one. */
-void run_whole(const struct buf *identity, char out[20]);
 /* Opens dir to be replaced, or continued with --resume. What makes two runs
 ** the same is run_identify's. Files that the run.json of a run that is
 ** replaced lists go, through no link. ERR_USAGE where the run reads a file in

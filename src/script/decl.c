@@ -260,8 +260,8 @@ bool decl_int(const struct decl *d, const char *key, int64_t lo, int64_t hi,
     return has;
 }
 
-bool decl_number(const struct decl *d, const char *key, double lo, double hi,
-                 double *out)
+static bool decl_number(const struct decl *d, const char *key, double lo,
+                        double hi, double *out)
 {
     bool has = decl_get(d, key) != LUA_TNIL;
 

@@ -64,8 +64,6 @@ void decl_need(const struct decl *d, const char *key);
 /* The value if it is there, and whether it is; *out is else kept. */
 bool decl_int(const struct decl *d, const char *key, int64_t lo, int64_t hi,
               int64_t *out);
-bool decl_number(const struct decl *d, const char *key, double lo, double hi,
-                 double *out);
 bool decl_flag(const struct decl *d, const char *key, bool *out);
 bool decl_text(const struct decl *d, const char *key, char **out);
 /* Index of one of the words of the NULL-terminated list. */

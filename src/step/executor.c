@@ -160,7 +160,7 @@ struct tensor stage_rows(struct step *s, const struct stage_plan *p,
     return row;
 }
 
-void record_free(struct step *s, struct tensor *t)
+static void record_free(struct step *s, struct tensor *t)
 {
     if (t->b == NULL) return;
     s->exec->held -= (int64_t)mem_requested(t->b);

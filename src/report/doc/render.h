@@ -22,8 +22,4 @@ void render_csv(const struct doc *d, struct buf *out);
 ** the value, NULL without memory. Cells are numbers, texts or null. */
 json_t *render_json(const struct doc *d);
 
-/* Appends a text with what Markdown would take for markup escaped. */
-void md_escape(const char *s, struct buf *out);
-void html_escape(const char *s, struct buf *out);
-
 #endif

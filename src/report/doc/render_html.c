@@ -21,7 +21,7 @@ static const char style[] =
     "pre{background:var(--back);padding:.6em;overflow-x:auto}\n"
     "img{max-width:100%}\n";
 
-void html_escape(const char *s, struct buf *out)
+static void html_escape(const char *s, struct buf *out)
 {
     for (; *s != '\0'; s++) {
         switch (*s) {

@@ -16,7 +16,8 @@ static size_t width(const char *s, size_t len)
     return n;
 }
 
-void md_escape(const char *s, struct buf *out)
+/* Appends a text with what Markdown would take for markup escaped. */
+static void md_escape(const char *s, struct buf *out)
 {
     for (; *s != '\0'; s++) {
         if (strchr("\\`*_|<>[]", *s) != NULL) buf_putc(out, '\\');
