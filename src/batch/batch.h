@@ -65,9 +65,6 @@ int batch_from_tree(const int64_t *parent, const int64_t *tokens, int64_t n,
 ** line. */
 int batch_load_tree(const char *path, struct batch *out, struct err *e)
     MUST_CHECK;
-/* The same from memory; origin stands for the path in messages. */
-int batch_parse_tree(const char *text, size_t len, const char *origin,
-                     struct batch *out, struct err *e) MUST_CHECK;
 void batch_free(struct batch *b);   /* an all-zero batch is fine */
 
 /*
@@ -85,7 +82,6 @@ int corpus_load(const char *sequences_path, const char *tree_path,
                 struct corpus **out, struct err *e) MUST_CHECK;
 void corpus_free(struct corpus *c);     /* NULL is fine */
 int64_t corpus_count(const struct corpus *c);
-int64_t corpus_tokens(const struct corpus *c, int64_t sequence);
 /* The batch of n chosen sequences, each once. The order of pick matters
 ** where sequences are independent roots; a tree keeps its own order. */
 int corpus_batch(const struct corpus *c, const int64_t *pick, int64_t n,

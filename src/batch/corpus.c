@@ -127,11 +127,6 @@ int64_t corpus_count(const struct corpus *c)
     return c->n;
 }
 
-int64_t corpus_tokens(const struct corpus *c, int64_t sequence)
-{
-    return c->tokens[sequence];
-}
-
 bool corpus_lacks_tree(const struct corpus *c)
 {
     return c->lacks_tree;

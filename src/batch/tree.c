@@ -69,31 +69,15 @@ int tree_blame(const struct tree *t, int64_t bad, struct err *e)
                     csv_line(t->table, bad));
 }
 
-static int to_batch(struct tree *t, struct batch *out, struct err *e)
-{
-    int64_t bad = -1;
-    int rc = tree_to_batch(t->parent, t->tokens, t->n, NULL, &bad, out, e);
-
-    if (rc == ERR_INPUT) rc = tree_blame(t, bad, e);
-    tree_free(t);
-    return rc;
-}
-
 int batch_load_tree(const char *path, struct batch *out, struct err *e)
 {
     struct tree t;
+    int64_t bad = -1;
     int rc = tree_load(path, &t, e);
 
-    return rc == ERR_OK ? to_batch(&t, out, e) : rc;
-}
-
-int batch_parse_tree(const char *text, size_t len, const char *origin,
-                     struct batch *out, struct err *e)
-{
-    struct csv_table *table;
-    struct tree t;
-    int rc = csv_parse_text(text, len, origin, &table, e);
-
-    if (rc == ERR_OK) rc = tree_read(table, &t, e);
-    return rc == ERR_OK ? to_batch(&t, out, e) : rc;
+    if (rc != ERR_OK) return rc;
+    rc = tree_to_batch(t.parent, t.tokens, t.n, NULL, &bad, out, e);
+    if (rc == ERR_INPUT) rc = tree_blame(&t, bad, e);
+    tree_free(&t);
+    return rc;
 }

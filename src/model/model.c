@@ -86,15 +86,6 @@ int model_load(const char *path, int64_t layers, struct model *out,
     return rc == ERR_OK ? from_root(root, path, layers, out, e) : rc;
 }
 
-int model_parse(const char *json, const char *origin, int64_t layers,
-                struct model *out, struct err *e)
-{
-    json_t *root;
-    int rc = js_parse(json, strlen(json), origin, &root, e);
-
-    return rc == ERR_OK ? from_root(root, origin, layers, out, e) : rc;
-}
-
 void model_free(struct model *m)
 {
     free(m->kind);

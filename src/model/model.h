@@ -101,9 +101,6 @@ int64_t model_count(const struct model *m, enum layer_kind kind);
 ** On success the caller owns *out and calls model_free. */
 int model_load(const char *path, int64_t layers, struct model *out,
                struct err *e) MUST_CHECK;
-/* The same from JSON text; origin stands for the path in messages. */
-int model_parse(const char *json, const char *origin, int64_t layers,
-                struct model *out, struct err *e) MUST_CHECK;
 /* The same from an object within a larger file; the name is "inline". */
 struct js;
 int model_from_json(const struct js *at, int64_t layers, struct model *out,

@@ -151,18 +151,6 @@ static const struct adapter adapters[SITE_COUNT] = {
     [SITE_MLP_DOWN] = {LORA("mlp.down_proj"), IN_ALL, W_FFN, W_H, false},
 };
 
-struct site_shape param_site(const struct model *m, enum site s)
-{
-    struct site_shape z = {width_of(m, 1, 1, adapters[s].in),
-                           width_of(m, 1, 1, adapters[s].out)};
-    bool absent = z.in == 0 || z.out == 0
-        || (adapters[s].place == IN_ATTENTION
-            && model_count(m, LAYER_ATTENTION) == 0)
-        || (adapters[s].place == IN_GDN && model_count(m, LAYER_GDN) == 0);
-
-    return absent ? (struct site_shape){0, 0} : z;
-}
-
 /* ---- the list ------------------------------------------------------------ */
 
 struct maker {

@@ -23,10 +23,6 @@ enum site {
     SITE_COUNT
 };
 
-/* in and out widths of a site (elements); 0 x 0 where the model has none. */
-struct site_shape { int64_t in, out; };
-struct site_shape param_site(const struct model *m, enum site s);
-
 enum param_role { PARAM_BASE, PARAM_LORA_A, PARAM_LORA_B };
 
 /* How a checkpoint may hold a base tensor otherwise than under its own name

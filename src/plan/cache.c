@@ -24,7 +24,7 @@ struct plan_cache {
     struct entry *entry;
     int64_t capacity;
     struct key wanted;          /* of the request at hand */
-    int64_t clock, found, made;
+    int64_t clock;
 };
 
 int plan_cache_new(int64_t capacity, struct plan_cache **out, struct err *e)
@@ -60,13 +60,6 @@ void plan_cache_free(struct plan_cache *c)
     free(c->wanted.v);
     free(c->entry);
     free(c);
-}
-
-void plan_cache_counts(const struct plan_cache *c, int64_t *found,
-                       int64_t *made)
-{
-    *found = c->found;
-    *made = c->made;
 }
 
 /* ---- keys --------------------------------------------------------------- */
@@ -169,7 +162,6 @@ static int make_entry(struct plan_cache *c, const struct model *m,
     }
     x->key = c->wanted;
     c->wanted = (struct key){0};
-    c->made++;
     *out = x;
     return ERR_OK;
 }
@@ -186,10 +178,7 @@ int plan_cache_get(struct plan_cache *c, const struct model *m,
     for (i = 0; i < c->capacity && x == NULL; i++)
         if (c->entry[i].used > 0 && same_key(&c->entry[i].key, &c->wanted))
             x = &c->entry[i];
-    if (x != NULL)
-        c->found++;
-    else
-        rc = make_entry(c, m, b, o, &x, e);
+    if (x == NULL) rc = make_entry(c, m, b, o, &x, e);
     if (rc != ERR_OK) return rc;
     x->used = ++c->clock;
     *out = &x->plan;

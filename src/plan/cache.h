@@ -26,8 +26,4 @@ int plan_cache_get(struct plan_cache *c, const struct model *m,
                    const struct batch *b, const struct plan_options *o,
                    const struct plan **out, struct err *e) MUST_CHECK;
 
-/* Plans found, and plans made, since the cache was made. */
-void plan_cache_counts(const struct plan_cache *c, int64_t *found,
-                       int64_t *made);
-
 #endif

@@ -12,17 +12,6 @@ void plan_free(struct plan *p)
     *p = (struct plan){0};
 }
 
-int64_t plan_busiest_rows(const struct plan *p)
-{
-    int64_t i, most = 1;
-
-    for (i = 0; i < p->cp; i++) {
-        most = num_max(most, p->rank[i].attention_rows);
-        most = num_max(most, p->rank[i].gdn_rows);
-    }
-    return most;
-}
-
 /* ---- recorded layouts --------------------------------------------------- */
 
 static int bad_stage(int64_t rank, int64_t stage, struct err *e,

@@ -133,9 +133,6 @@ struct plan {
 
 void plan_free(struct plan *p);     /* an all-zero plan is fine */
 
-/* Largest of all ranks' attention and GDN rows, at least 1. */
-int64_t plan_busiest_rows(const struct plan *p);
-
 /* Constants of the published planner, old and new (planner.md 4 and 7.3). */
 enum plan_profile { PLAN_OLD, PLAN_NEW };
 

@@ -40,15 +40,6 @@ static int64_t walk_net(const struct walk *w)
     return num_sadd(w->outside, w->pending) - w->gone;
 }
 
-int64_t adapter_walk(const int64_t *p, const int64_t *b, int64_t layers)
-{
-    struct walk w = walk_from(p ? p[layers] : 0);
-    int64_t i;
-
-    for (i = layers - 1; i >= 0; i--) walk_layer(&w, p ? p[i] : 0, b[i]);
-    return w.extra;
-}
-
 const int64_t *adapter_pending(const struct price_facts *f, int64_t g)
 {
     if (strcmp(f->group[g].slot, PRICE_BASE_SLOT) == 0) return NULL;

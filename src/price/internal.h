@@ -82,9 +82,6 @@ int64_t price_records_lse(const struct model *m, const struct stage *s,
 
 /* ---- adapter gradients (adapter.c, pricing.md 8) ------------------------- */
 
-/* One chain: boundaries b[layers], pending p[layers + 1]; p NULL: none. */
-int64_t adapter_walk(const int64_t *p, const int64_t *b, int64_t layers);
-
 /* What a group's slot has pending, [layers + 1]; NULL: nothing. */
 const int64_t *adapter_pending(const struct price_facts *f, int64_t g);
 

@@ -584,11 +584,3 @@ int pickle_stream(const struct pickle_input *in, const char *origin,
     free(r.mark);
     return ok ? ERR_OK : (int)r.e->code;
 }
-
-int pickle_read(const char *data, size_t len, const char *origin,
-                struct arena *a, struct pickle *out, struct err *e)
-{
-    struct pickle_input in = {.data = data, .len = len};
-
-    return pickle_stream(&in, origin, NULL, a, out, NULL, e);
-}

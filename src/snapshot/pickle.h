@@ -89,9 +89,6 @@ int pickle_stream(const struct pickle_input *in, const char *origin,
                   const struct pickle_hooks *hooks, struct arena *a,
                   struct pickle *out, uint64_t *read, struct err *e)
     MUST_CHECK;
-/* All len bytes of data, without hooks. */
-int pickle_read(const char *data, size_t len, const char *origin,
-                struct arena *a, struct pickle *out, struct err *e) MUST_CHECK;
 
 /* What a hook made of a container; 0: nothing, or p is none. */
 unsigned pickle_held(const struct pickle *p);

@@ -382,18 +382,3 @@ int replay_settle(const struct snapshot *s, int64_t device,
     }
     return rc;
 }
-
-int replay_device(const struct snapshot *s, int64_t device, const char *origin,
-                  const struct mem_config *c, struct replay *out,
-                  struct err *e)
-{
-    struct rewind from = {0};
-    int rc = rewind_device(s, device, origin, &from, e);
-
-    if (rc == ERR_OK && from.assumed > 0)
-        rc = replay_settle(s, device, &from, e);
-    if (rc == ERR_OK)
-        rc = replay_from(s, device, &from, c, NULL, NULL, out, e);
-    rewind_free(&from);
-    return rc;
-}

@@ -42,9 +42,5 @@ int replay_from(const struct snapshot *s, int64_t device,
 ** recorded placements demand, under the recorded settings. */
 int replay_settle(const struct snapshot *s, int64_t device,
                   struct rewind *start, struct err *e) MUST_CHECK;
-/* The same from the state that the trace implies. */
-int replay_device(const struct snapshot *s, int64_t device, const char *origin,
-                  const struct mem_config *c, struct replay *out,
-                  struct err *e) MUST_CHECK;
 
 #endif

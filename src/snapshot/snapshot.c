@@ -449,8 +449,8 @@ static int new_text(struct snapshot *s, struct err *e)
     return s->text != NULL ? ERR_OK : err_nomem(e);
 }
 
-static int read_input(const struct pickle_input *in, const char *origin,
-                      struct snapshot *out, struct err *e)
+int snapshot_stream(const struct pickle_input *in, const char *origin,
+                    struct snapshot *out, struct err *e)
 {
     struct err own;
     struct snapshot s = {0};
@@ -475,14 +475,6 @@ static int read_input(const struct pickle_input *in, const char *origin,
     return ERR_OK;
 }
 
-int snapshot_read(const char *data, size_t len, const char *origin,
-                  struct snapshot *out, struct err *e)
-{
-    struct pickle_input in = {.data = data, .len = len};
-
-    return read_input(&in, origin, out, e);
-}
-
 struct file { FILE *f; const char *path; };
 
 static int fill(void *ctx, char *to, size_t room, size_t *n, struct err *e)
@@ -505,7 +497,7 @@ int snapshot_load(const char *path, struct snapshot *out, struct err *e)
 
     if (rc != ERR_OK) return rc;
     setvbuf(f.f, NULL, _IONBF, 0);
-    rc = read_input(&in, path, out, e);
+    rc = snapshot_stream(&in, path, out, e);
     if (!std) fclose(f.f);
     return rc;
 }

@@ -106,8 +106,9 @@ struct snapshot {
 ** plausible. What our allocator does not know (private pools, settings,
 ** actions) is kept as reason. ERR_INPUT names origin and place. The caller
 ** frees *out. */
-int snapshot_read(const char *data, size_t len, const char *origin,
-                  struct snapshot *out, struct err *e) MUST_CHECK;
+struct pickle_input;
+int snapshot_stream(const struct pickle_input *in, const char *origin,
+                    struct snapshot *out, struct err *e) MUST_CHECK;
 /* The same from a file ("-": standard input) of any size, as a stream. */
 int snapshot_load(const char *path, struct snapshot *out, struct err *e)
     MUST_CHECK;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "snapshot/account.h"
+#include "snapshot/pickle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -51,11 +52,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct account_ask ask = {.by = size > 0 ? data[size / 2] % BY_PATTERN
                                              : BY_FRAME};
+    struct pickle_input in = {.data = (const char *)data, .len = size};
     struct snapshot s;
     struct account a;
     struct err e;
 
-    if (snapshot_read((const char *)data, size, "f", &s, &e) != ERR_OK)
+    if (snapshot_stream(&in, "f", &s, &e) != ERR_OK)
         return 0;
     for (int64_t d = 0; d < s.n_device; d++)
         if (account_device(&s, d, "f", &ask, &a, &e) == ERR_OK) {

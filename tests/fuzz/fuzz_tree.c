@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "batch/tree.h"
 #include "plan/plan.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -52,6 +53,23 @@ static void check_plan(const struct plan *p)
     if (pairs != mask_pairs(p->batch)) abort();
 }
 
+/* What batch_load_tree does with a file's text. */
+static int read_batch(const char *text, size_t len, struct batch *out,
+                      struct err *e)
+{
+    struct csv_table *table;
+    struct tree t;
+    int64_t bad = -1;
+    int rc = csv_parse_text(text, len, "f", &table, e);
+
+    if (rc == ERR_OK) rc = tree_read(table, &t, e);
+    if (rc != ERR_OK) return rc;
+    rc = tree_to_batch(t.parent, t.tokens, t.n, NULL, &bad, out, e);
+    if (rc == ERR_INPUT) rc = tree_blame(&t, bad, e);
+    tree_free(&t);
+    return rc;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static enum layer_kind kinds[] = {LAYER_GDN, LAYER_ATTENTION};
@@ -68,8 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 1) return 0;
     o.cp = 1 + data[0] % 9;
     o.profile = data[0] & 0x80 ? PLAN_OLD : PLAN_NEW;
-    if (batch_parse_tree((const char *)data + 1, size - 1, "f", &b, &e) !=
-        ERR_OK)
+    if (read_batch((const char *)data + 1, size - 1, &b, &e) != ERR_OK)
         return 0;
     if (plan_make(&m, &b, &o, &p, &e) == ERR_OK) {
         check_plan(&p);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "snapshot/account.h"
+#include "snapshot/pickle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -61,13 +62,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct account_ask ask = {.by = BY_CATEGORY};
     struct mem_dry_source dry;
     struct mem *m = work(data, size, &dry);
+    struct pickle_input in;
     struct snapshot s;
     struct account a;
     struct buf b = BUF_INIT;
     struct err e;
 
     if (snapshot_write(m, 0, "wave 0", &b, &e) != ERR_OK) abort();
-    if (snapshot_read(b.data, b.len, "f", &s, &e) != ERR_OK) abort();
+    in = (struct pickle_input){.data = b.data, .len = b.len};
+    if (snapshot_stream(&in, "f", &s, &e) != ERR_OK) abort();
     if (account_device(&s, 0, "f", &ask, &a, &e) != ERR_OK) abort();
     check(m, &a);
     account_free(&a);

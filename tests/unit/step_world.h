@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "step/layers.h"
+#include "model_text.h"
 
 #define WORLD_DEADLINE_MS 20000
 
@@ -124,7 +125,8 @@ static void world_new(struct world *w, const char *json,
     int64_t i;
     size_t t;
 
-    world_need(model_parse(json, "tiny", 0, &w->m, &e), &e);
+    world_need(model_of_text(json, &w->m, &e), &e);
+    strcpy(w->m.name, "tiny");
     world_need(batch_from_tree(parent, tokens, n, &w->b, &e), &e);
     t = (size_t)w->b.tokens;
     w->ids = malloc(t * sizeof *w->ids);

@@ -10,6 +10,7 @@
 
 #include "model/family.h"
 #include "model/model.h"
+#include "model_text.h"
 
 #define QWEN36 "lua/models/Qwen3.6-35B-A3B.json"
 
@@ -160,7 +161,7 @@ static int parse(json_t *v, struct err *e)
 {
     char *text = json_dumps(v, 0);
     struct model m;
-    int rc = model_parse(text, "c.json", 0, &m, e);
+    int rc = model_of_text(text, &m, e);
     if (rc == ERR_OK) model_free(&m);
     free(text);
     return rc;
@@ -281,7 +282,7 @@ static void test_layer_types(void **state)
     json_object_set_new(v, "layer_types", json_pack("[s, s]",
                         "full_attention", "linear_attention"));
     text = json_dumps(v, 0);
-    assert_int_equal(model_parse(text, "c.json", 0, &m, &e), ERR_OK);
+    assert_int_equal(model_of_text(text, &m, &e), ERR_OK);
     assert_int_equal(m.kind[0], LAYER_ATTENTION);
     assert_int_equal(m.kind[1], LAYER_GDN);
     model_free(&m);
@@ -306,13 +307,25 @@ static void test_no_gdn(void **state)
     (void)state;
     json_object_set_new(v, "full_attention_interval", json_integer(1));
     text = json_dumps(v, 0);
-    assert_int_equal(model_parse(text, "d/x/config.json", 0, &m, &e), ERR_OK);
+    assert_int_equal(model_of_text(text, &m, &e), ERR_OK);
     assert_int_equal(model_count(&m, LAYER_GDN), 0);
     assert_int_equal(m.v_heads, 0);
-    assert_string_equal(m.name, "x");
     model_free(&m);
     free(text);
     json_decref(v);
+}
+
+/* A config.json is named by its folder. */
+static void test_name_of_a_folder(void **state)
+{
+    struct model m;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(model_load("tests/golden/hf/folders/llama/config.json",
+                                0, &m, &e), ERR_OK);
+    assert_string_equal(m.name, "llama");
+    model_free(&m);
 }
 
 static void test_bad_files(void **state)
@@ -323,13 +336,12 @@ static void test_bad_files(void **state)
     (void)state;
     assert_int_equal(model_load("lua/models/none.json", 0, &m, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "lua/models/none.json"));
-    assert_int_equal(model_parse("", "c.json", 0, &m, &e), ERR_INPUT);
-    assert_int_equal(model_parse("[1]", "c.json", 0, &m, &e), ERR_INPUT);
-    assert_int_equal(model_parse("{\"model_type\":", "c.json", 0, &m, &e),
-                     ERR_INPUT);
-    assert_int_equal(model_parse("{}", "c.json", 0, &m, &e), ERR_INPUT);
+    assert_int_equal(model_of_text("", &m, &e), ERR_INPUT);
+    assert_int_equal(model_of_text("[1]", &m, &e), ERR_INPUT);
+    assert_int_equal(model_of_text("{\"model_type\":", &m, &e), ERR_INPUT);
+    assert_int_equal(model_of_text("{}", &m, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "model_type"));
-    assert_int_equal(model_parse("{\"model_type\":3}", "c.json", 0, &m, &e),
+    assert_int_equal(model_of_text("{\"model_type\":3}", &m, &e),
                      ERR_INPUT);
     assert_int_equal(model_load(QWEN36, 41, &m, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "layers"));
@@ -348,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_rotary_refused),
         cmocka_unit_test(test_layer_types),
         cmocka_unit_test(test_no_gdn),
+        cmocka_unit_test(test_name_of_a_folder),
         cmocka_unit_test(test_bad_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

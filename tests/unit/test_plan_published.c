@@ -292,7 +292,6 @@ static void a_dense_pair(void **state)
         .cp = 2, .profile = PLAN_NEW, .owned_ms = 0.0033});
     assert_rows(&p, 4096, 2868, 4096, 2868);
     assert_false(p.chained);
-    assert_int_equal(plan_busiest_rows(&p), 4096);
     plan_free(&p);
     p = make(&dense27, &b, (struct plan_options){
         .cp = 2, .profile = PLAN_OLD, .owned_ms = -1});

@@ -7,35 +7,8 @@
 
 #define MIB ((int64_t)1 << 20)
 
-static int64_t uniform(int64_t p, int64_t b, int64_t layers)
-{
-    int64_t pending[65] = {0}, boundary[64], i;
-
-    for (i = 0; i < layers; i++) {
-        pending[i] = p;
-        boundary[i] = b;
-    }
-    return adapter_walk(pending, boundary, layers);
-}
-
-/* rows 45 and 49 of pricing.md 12 */
-static void test_walk(void **state)
-{
-    (void)state;
-    assert_int_equal(uniform(23, 4, 4), 80);
-    assert_int_equal(uniform(3, 10, 4), 3);
-    assert_int_equal(adapter_walk((int64_t[]){0, 100, 0, 100, 5},
-                                  (int64_t[]){60, 60, 60, 60}, 4), 105);
-    assert_int_equal(adapter_walk((int64_t[]){7, 0, 50, 1, 9},
-                                  (int64_t[]){1, 80, 2, 3}, 4), 57);
-    assert_int_equal(uniform(23 * MIB, 67 * 4096, 40), 953987072);
-    assert_int_equal(uniform(23 * MIB, 33 * 4096, 40), 959418368);
-    assert_int_equal(adapter_walk(NULL, (int64_t[]){1, 2}, 2), 0);
-}
-
-/* ---- several groups ------------------------------------------------------ */
-
-/* A wave of groups over one rank (CP1), rows[] each. */
+/* A wave of groups over one rank (CP1), rows[] each: a boundary is 4,096 bytes
+** a row. */
 struct wave {
     struct model m;
     struct price_group g[5];
@@ -58,6 +31,45 @@ static void make_wave(struct wave *w, int64_t layers, int64_t n)
     w->f = help_facts(&w->m, w->g, n, 1, 1);
     w->f.pending = w->pending;
 }
+
+/* One group of that many rows. */
+static int64_t alone(const int64_t *pending, int64_t rows, int64_t layers)
+{
+    struct wave w;
+    int64_t extra;
+
+    make_wave(&w, layers, 1);
+    w.rows[0] = rows;
+    memcpy(w.pending, pending, (size_t)(layers + 1) * sizeof *pending);
+    extra = adapter_walk_groups(&w.f, -1).extra;
+    model_free(&w.m);
+    return extra;
+}
+
+/* The same bytes in every layer. */
+static int64_t uniform(int64_t bytes, int64_t rows, int64_t layers)
+{
+    int64_t pending[65] = {0}, i;
+
+    for (i = 0; i < layers; i++) pending[i] = bytes;
+    return alone(pending, rows, layers);
+}
+
+/* rows 45 and 49 of pricing.md 12 */
+static void test_walk(void **state)
+{
+    int64_t ragged[] = {0, 100 * 4096, 0, 100 * 4096, 5 * 4096};
+
+    (void)state;
+    assert_int_equal(uniform(23 * 4096, 4, 4), 80 * 4096);
+    assert_int_equal(uniform(3 * 4096, 10, 4), 3 * 4096);
+    assert_int_equal(alone(ragged, 60, 4), 105 * 4096);
+    assert_int_equal(uniform(23 * MIB, 67, 40), 953987072);
+    assert_int_equal(uniform(23 * MIB, 33, 40), 959418368);
+    assert_int_equal(uniform(0, 1, 2), 0);
+}
+
+/* ---- several groups ------------------------------------------------------ */
 
 static bool trains(const struct wave *w, int64_t g)
 {
@@ -196,7 +208,7 @@ static void test_ranks_walk_apart(void **state)
     f.pending = pending;
     assert_int_equal(adapter_walk_groups(&f, 0).extra, 4915200);
     assert_int_equal(adapter_walk_groups(&f, 1).extra, 4423680);
-    assert_int_equal(uniform(300 * 4096, 280 * 4096, 40), 4423680);
+    assert_int_equal(uniform(300 * 4096, 280, 40), 4423680);
     model_free(&m);
 }
 

@@ -82,7 +82,7 @@ static void test_layout_is_a_plan(void **state)
     (void)state;
     assert_int_equal(plan_from_layout(2, s->kase->layout, &p, &e), ERR_OK);
     assert_int_equal(p.tokens, 210753);
-    assert_int_equal(plan_busiest_rows(&p), 105626);
+    assert_int_equal(p.rank[0].gdn_rows, 105626);
     plan_free(&p);
     scenario_free(s);
 }

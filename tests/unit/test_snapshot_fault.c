@@ -10,6 +10,7 @@
 
 #include "fault.h"
 #include "snapshot/series.h"
+#include "snapshot_bytes.h"
 
 enum { BLOCKS = 3000 };
 
@@ -150,9 +151,9 @@ static int snapshot_run(const struct mem *m, size_t n)
 
     fault_set(n);
     rc = snapshot_write(m, 0, NULL, &b, &e);
-    if (rc == ERR_OK) rc = snapshot_read(b.data, b.len, "f", &s, &e);
+    if (rc == ERR_OK) rc = bytes_read(b.data, b.len, &s, &e);
     if (rc == ERR_OK) {
-        rc = replay_device(&s, 0, "f", &s.config, &r, &e);
+        rc = bytes_replay(&s, 0, &s.config, &r, &e);
         if (rc == ERR_OK) rc = tell(&s, &e);
         snapshot_free(&s);
     }

@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "snapshot/account.h"
+#include "snapshot_bytes.h"
 
 /* ---- snapshots spelled as JSON ------------------------------------------ */
 
@@ -77,7 +78,7 @@ static int read_text(const char *text, struct snapshot *s, struct err *e)
     buf_put(&b, "\x80\x04", 2);
     put_json(&b, v);
     buf_putc(&b, '.');
-    rc = snapshot_read(b.data, b.len, "f", s, e);
+    rc = bytes_read(b.data, b.len, s, e);
     json_decref(v);
     buf_free(&b);
     free(json);
@@ -103,7 +104,7 @@ static void contradicts(const char *text, const char *want)
 
     if (read_text(text, &s, &e) != ERR_OK) print_error("%s\n", e.text);
     assert_int_equal(e.code, 0);
-    assert_int_equal(replay_device(&s, 0, "f", &s.config, &r, &e), ERR_INPUT);
+    assert_int_equal(bytes_replay(&s, 0, &s.config, &r, &e), ERR_INPUT);
     if (strcmp(e.text, want) != 0) print_error("%s\n", e.text);
     assert_string_equal(e.text, want);
     snapshot_free(&s);
@@ -396,7 +397,7 @@ static void test_more_elements_than_bytes(void **state)
     buf_putc(&b, 'e');
     for (int i = 0; i < 900; i++) buf_put(&b, "h\0", 2);
     buf_puts(&b, "eu.");
-    assert_int_equal(snapshot_read(b.data, b.len, "f", &s, &e), ERR_INPUT);
+    assert_int_equal(bytes_read(b.data, b.len, &s, &e), ERR_INPUT);
     assert_string_equal(e.text, "f: device_traces: the file names more "
                         "elements than it has bytes");
     buf_free(&b);
@@ -409,7 +410,7 @@ static void read_and_replay(const char *data, size_t len, int *good)
     struct account a;
     struct err e;
 
-    if (snapshot_read(data, len, "f", &s, &e) != ERR_OK) {
+    if (bytes_read(data, len, &s, &e) != ERR_OK) {
         assert_int_equal(e.code, ERR_INPUT);
         return;
     }

@@ -18,6 +18,14 @@ static struct arena arena = ARENA_INIT;
 /* Bytes of a literal, the closing NUL left out. */
 #define READ(s, out, e) read_bytes(s, sizeof(s) - 1, out, e)
 
+static int plain(const char *data, size_t len, struct pickle *out,
+                 struct err *e)
+{
+    struct pickle_input in = {.data = data, .len = len};
+
+    return pickle_stream(&in, "f", NULL, &arena, out, NULL, e);
+}
+
 /* Reads a copy of exactly n bytes, so that a sanitizer sees a step past it.
 ** The copy is freed: strings must not be looked at. */
 static int read_bytes(const char *s, size_t n, struct pickle *out,
@@ -27,7 +35,7 @@ static int read_bytes(const char *s, size_t n, struct pickle *out,
     int rc;
 
     if (n > 0) memcpy(copy, s, n);
-    rc = pickle_read(copy, n, "f", &arena, out, e);
+    rc = plain(copy, n, out, e);
     free(copy);
     return rc;
 }
@@ -162,8 +170,7 @@ static void test_dict_keys(void **state)
     struct pickle v = {0};
 
     (void)state;
-    assert_int_equal(pickle_read(text, sizeof text - 1, "f", &arena, &v,
-                                 NULL), ERR_OK);
+    assert_int_equal(plain(text, sizeof text - 1, &v, NULL), ERR_OK);
     is_uint(*pickle_get(&v, "a"), 3);       /* the last one, as in Python */
     is_uint(*pickle_get(&v, "b"), 2);
     assert_null(pickle_get(&v, "c"));
@@ -182,8 +189,7 @@ static void test_too_many_keys(void **state)
     buf_put(&b, "\x80\x04}(", 4);
     for (int i = 0; i <= PICKLE_KEYS; i++) buf_put(&b, "\x8c\x01kK\x01", 5);
     buf_puts(&b, "u.");
-    assert_int_equal(pickle_read(b.data, b.len, "f", &arena, &v, NULL),
-                     ERR_OK);
+    assert_int_equal(plain(b.data, b.len, &v, NULL), ERR_OK);
     assert_null(pickle_get(&v, "k"));
     buf_free(&b);
 }
@@ -308,8 +314,7 @@ static void many(const char *text, size_t n_text)
     memcpy(data, "\x80\x04", 2);
     for (size_t i = 0; i < n; i++)
         memcpy(data + 2 + i * n_text, text, n_text);
-    assert_int_equal(pickle_read(data, 2 + n * n_text, "f", &arena, &v, &e),
-                     ERR_INPUT);
+    assert_int_equal(plain(data, 2 + n * n_text, &v, &e), ERR_INPUT);
     arena_free(&arena);
     free(data);
 }
@@ -328,8 +333,7 @@ static void test_bombs(void **state)
     many("(((]", 4);
     memset(data, ']', 1 << 20);
     memcpy(data, "\x80\x04", 2);
-    assert_int_equal(pickle_read(data, 1 << 20, "f", &arena, &v, &e),
-                     ERR_INPUT);
+    assert_int_equal(plain(data, 1 << 20, &v, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "too much memory"));
     free(data);
 }

@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "snapshot/replay.h"
+#include "snapshot_bytes.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -34,7 +35,7 @@ static struct replay replay(const struct snapshot *s, int64_t device,
     struct replay r = {0};
     struct err e = {0};
 
-    if (replay_device(s, device, "f", c, &r, &e) != ERR_OK)
+    if (bytes_replay(s, device, c, &r, &e) != ERR_OK)
         print_error("%s\n", e.text);
     assert_int_equal(e.code, 0);
     return r;
@@ -82,7 +83,7 @@ static void load(const char *name, struct buf *b, struct snapshot *s)
     snprintf(path, sizeof path, "tests/fuzz/corpus/snapshot/%s", name);
     *b = (struct buf)BUF_INIT;
     assert_int_equal(file_read(path, 1 << 20, b, &e), ERR_OK);
-    if (snapshot_read(b->data, b->len, "f", s, &e) != ERR_OK)
+    if (bytes_read(b->data, b->len, s, &e) != ERR_OK)
         print_error("%s\n", e.text);
     assert_int_equal(e.code, 0);
 }
@@ -226,7 +227,7 @@ static struct snapshot written(const struct mem *m, struct buf *b)
     struct err e = {0};
 
     assert_int_equal(snapshot_write(m, 0, NULL, b, &e), ERR_OK);
-    if (snapshot_read(b->data, b->len, "f", &s, &e) != ERR_OK)
+    if (bytes_read(b->data, b->len, &s, &e) != ERR_OK)
         print_error("%s\n", e.text);
     assert_int_equal(e.code, 0);
     return s;
@@ -346,7 +347,7 @@ static void test_written_later(void **state)
     for (int i = 0; i < 19; i++) mem_release(m, b[i]);
     mem_peak(m, &peak);
     assert_int_equal(snapshot_write(m, first, NULL, &text, &e), ERR_OK);
-    assert_int_equal(snapshot_read(text.data, text.len, "f", &s, &e), ERR_OK);
+    assert_int_equal(bytes_read(text.data, text.len, &s, &e), ERR_OK);
     r = replay(&s, 0, &s.config);
     exact(&r);
     assert_int_equal(r.peak.allocated - r.initial.allocated, peak.allocated);
