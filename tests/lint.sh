@@ -70,15 +70,23 @@ BEGIN {
 }' $(echo "$sources" | grep '^src/\|^bench/')
 check 'include arrows'
 
-# Circles of units by their headers, and by symbols where objects lie.
+# Circles of units by their headers, and by symbols where objects lie; and
+# what they show to no use.
 objects=
 [ -z "$BUILD" ] || [ ! -d "$BUILD/src" ] || objects=$BUILD
 sh tests/circles.sh . "$objects" >"$found" 2>&1
 check 'no circle of more than two units'
+if [ -n "$objects" ]; then
+    sh tests/unused.sh . "$objects" >"$found" 2>&1
+    check 'every name that a file shows is used'
+else
+    echo 'lint: no objects: circles by symbols and unused names not checked'
+fi
 
-# Three files that need each other by both, beside two that do.
+# Three files that need each other by both, beside two that do; a name that
+# nothing uses, one for its own file and one for a test.
 planted=$(mktemp -d)
-mkdir "$planted/src" "$planted/bench" "$planted/cuda"
+mkdir "$planted/src" "$planted/bench" "$planted/cuda" "$planted/tests"
 (
     cd "$planted" || exit
     for x in a b c d e; do echo "int $x(void);" >"src/$x.h"; done
@@ -86,17 +94,27 @@ mkdir "$planted/src" "$planted/bench" "$planted/cuda"
         x=${pair% *} y=${pair#* }
         printf '#include "%s.h"\nint %s(void) { return %s(); }\n' \
             "$y" "$x" "$y" >"src/$x.c"
+    done
+    printf '/* dead */\nint dead(void) { return 1; }\n%s\n%s\n%s\n' \
+        'int own(void) { return 2; }' 'int seen(void) { return 3; }' \
+        'int e(void) { return own() + seen() + d(); }' >>"src/e.c"
+    sed -i '/return d();/d' src/e.c
+    echo 'int f(void) { return seen(); }' >tests/f.c
+    for x in a b c d e; do
         ${CC:-cc} -Isrc -c -o "src/$x.o" "src/$x.c"
     done
 )
 sh tests/circles.sh "$planted" . >"$found" 2>&1
+sh tests/unused.sh "$planted" . >>"$found" 2>&1
 rm -r "$planted"
 diff - "$found" >"$found.diff" <<'END'
 includes: 3 units: src/a src/b src/c
 symbols: 3 units: src/a src/b src/c
+src/e.c: nothing in the program uses dead
+src/e.c: its own file alone uses own: static
 END
 mv "$found.diff" "$found"
-check 'a circle is found'
+check 'circles and unused names are found'
 
 for h in $(echo "$sources" | grep '^src/.*\.h$\|^bench/.*\.h$'); do
     # shellcheck disable=SC2086
