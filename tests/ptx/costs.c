@@ -136,12 +136,16 @@ static void rows_of_h(void)
 {
     static const struct range r[] = {{0, ROWS}};
     struct mat a = act(ROWS, H), b = act(ROWS, H), out = act(ROWS, H);
-    struct mat w = act(1, H), rstd = acc(ROWS, 1);
+    struct mat left = act(ROWS, H), w = act(1, H), rstd = acc(ROWS, 1);
     struct mat narrow = act(ROWS, WIDE), gu = act(ROWS, 2 * WIDE);
     struct mat table = acc(ROWS, 64), head = act(ROWS, 2 * 256);
 
     RUN(fill, .x = out, .value = 1);
     RUN(copy, .dst = acc(ROWS, H), .src = a);
+    left.cols = H / 2;
+    RUN(copy, .dst = act(ROWS, H / 2), .src = left);
+    RUN(fill, .x = mat(ROWS, 256, DT_U8), .value = 1);
+    RUN(fill, .x = mat(1, 1, DT_F64), .value = 0);
     RUN(add, .out = out, .a = a, .b = b);
     RUN(scale, .out = out, .a = a, .s = 2);
     RUN(random, .x = out, .seed = 1, .scale = 1);

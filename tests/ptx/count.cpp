@@ -45,7 +45,8 @@ void ptx_count_add(const std::string &kernel, const ptx_counts *c)
                      c->loads, c->load_bytes, c->load_sectors, c->stores,
                      c->store_bytes, c->store_sectors, c->shared,
                      c->conflicts, c->matrix_loads, c->matrix_conflicts,
-                     c->barriers};
+                     c->barriers, c->slots, c->cycles, c->threads,
+                     c->shared_bytes};
     fprintf(f, "%s", readable(kernel).c_str());
     for (u64 x : v) fprintf(f, "\t%llu", static_cast<unsigned long long>(x));
     fprintf(f, "\n");

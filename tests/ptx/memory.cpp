@@ -210,6 +210,7 @@ static void read_global(const ptx_warp &w, const places &p, u32 mask,
     EACH_LANE(l, mask) {
         ptx_cell *c = cells_of(p.at[l], bytes, &n);
         u64 stamp = me(w, l);
+        ptx_m.fresh |= c->r < ptx_m.since.launch;
         for (unsigned k = 0; k < n; k++) {
             ptx_trouble t = cell_read(c[k], stamp, ptx_m.since);
             if (t != FINE)

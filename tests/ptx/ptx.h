@@ -127,6 +127,8 @@ struct ptx_counts {
     u64 launches, blocks, instructions, products, loads, load_bytes,
         load_sectors, stores, store_bytes, store_sectors, shared, conflicts,
         matrix_loads, matrix_conflicts, barriers;
+    u64 slots, cycles;          /* time.h; of all blocks */
+    u64 threads, shared_bytes;  /* of a block, the most */
 };
 
 struct ptx_code {

@@ -1,5 +1,6 @@
 /* run.cpp - launches: blocks one after another, a block's warps by turns; see
 ** ptx.h */
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 
 #include "forms.h"
 #include "run.h"
+#include "time.h"
 #include "tests/emu/control.h"
 
 ptx_machine ptx_m;
@@ -298,6 +300,7 @@ static void run_warp(ptx_warp &w)
         }
         if (i.op == OP_BRA) {
             ptx_m.c->count.instructions++;
+            if (ptx_m.timed) ptx_time(w, i, true);
             branch(w, i, mask);
             continue;
         }
@@ -321,6 +324,7 @@ static void run_warp(ptx_warp &w)
         }
         if (i.op > LANE_FIRST) ptx_lanes(w, i, mask);
         else control(w, i, mask);
+        if (ptx_m.timed) ptx_time(w, i, counts(i));
     }
 }
 
@@ -380,6 +384,7 @@ static void run_block()
     ptx_m.since.block = stamp_of(ptx_m.epoch, 0, 0);
     ptx_m.since_shared = {ptx_m.since.block, ptx_m.since.block, true};
     for (ptx_warp &w : ptx_m.warp) start_warp(w);
+    ptx_time_start(ptx_m);
     do {
         emu_order_of(order.data(), n);
         done = 0;
@@ -391,7 +396,9 @@ static void run_block()
         }
         /* all that live are at the barrier */
         ptx_m.epoch++;
+        if (done < n) ptx_time_barrier(ptx_m);
     } while (done < n);
+    ptx_time_end(ptx_m);
     ptx_m.c->count.blocks++;
 }
 
@@ -405,6 +412,9 @@ static void set_up(size_t dynamic_shared)
                                         dynamic_shared : fixed;
     u32 warps = (ptx_m.threads + 31) / 32;
 
+    ptx_m.timed = getenv("PTX_TIME") != nullptr;
+    c->count.threads = std::max<u64>(c->count.threads, ptx_m.threads);
+    c->count.shared_bytes = std::max<u64>(c->count.shared_bytes, bytes);
     ptx_m.shared.assign(bytes, 0xff);
     if (ptx_m.cell.size() < bytes + 16) ptx_m.cell.resize(bytes + 16);
     ptx_m.local.assign(c->f.local_bytes * warps * 32, 0xff);

@@ -75,6 +75,11 @@ struct ptx_machine {
     ptx_since since, since_shared;
     const ptx_warp *running;
     const ptx_ins *ins;
+    /* time.cpp's: whether PTX_TIME is set; the running code's clocks; whether
+    ** the instruction read what nobody in the launch had */
+    bool timed, fresh;
+    std::shared_ptr<struct ptx_clock> clock;
+    const ptx_code *clock_of;
 };
 extern ptx_machine ptx_m;
 

@@ -83,14 +83,22 @@ kept=tests/ptx/costs.tsv
 version="$(basename "$folder"), nvcc $("$2" --version |
     sed -n 's/.*release .*, V//p')"
 rm -f "$logs/costs.counts"
-PTX_COUNTS=$logs/costs.counts "$folder/costs" >"$logs/costs" 2>&1 ||
+PTX_TIME=1 PTX_COUNTS=$logs/costs.counts "$folder/costs" >"$logs/costs" 2>&1 ||
     { cat "$logs/costs"; failed=$((failed + 1)); }
+# (ptxas takes a minute for what it says of registers)
+if [ -n "$ACCEPT" ]; then
+    sh tests/ptx/registers.sh "$2" "$(basename "$folder" | sed 's/ptx//')"
+else
+    grep -v '^#' "$kept"
+fi >"$logs/registers"
 {
     echo "# $version: counts of costs.c; accept others by 'make ptx-accept'"
     printf 'kernel\tinstructions\tmma\tread sectors\twritten sectors'
-    printf '\tshared turns\tbarriers\n'
-    awk -F '\t' -v OFS='\t' '$2 > 0 {
-        print $1, $4, $5, $8, $11, $12 + $13 + $14 + $15, $16 }' \
+    printf '\tshared turns\tbarriers\tblocks\tslots\tcycles\tthreads'
+    printf '\tshared bytes\tregisters\n'
+    awk -F '\t' -v OFS='\t' 'NR == FNR { n[$1] = $NF; next } $2 > 0 {
+        print $1, $4, $5, $8, $11, $12 + $13 + 4 * $14 + $15, $16, $3, $17,
+            $18, $19, $20, n[$1] + 0 }' "$logs/registers" \
         "$logs/costs.counts" | LC_ALL=C sort
 } >"$logs/costs.tsv"
 if [ -n "$ACCEPT" ]; then
@@ -104,7 +112,7 @@ else
         !($1 in was) { print $1 " is new"; next }
         {
             split(was[$1], old, "\t")
-            for (i = 2; i <= NF; i++)
+            for (i = 2; i <= 7; i++)
                 if ($i > old[i])
                     print $1 ": " title[i] ": " $i ", was " old[i]
         }' "$kept" "$logs/costs.tsv" >"$logs/found"
