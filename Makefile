@@ -133,6 +133,7 @@ $(BUILD)/libscript.a: $(BUILD)/gen/prelude.o
 include tests/tests.mk
 include cuda/cuda.mk
 include tests/ptx/ptx.mk
+include tests/wave/wave.mk
 
 # ---- the report ------------------------------------------------------------
 
@@ -171,6 +172,8 @@ help:
 	@echo 'make ptx-test  the CUDA kernels as nvcc compiles them, on an'
 	@echo '               interpreter (needs nvcc; ARCH=90 or 80); ptx-accept'
 	@echo '               keeps what they cost now as what they may cost'
+	@echo 'make wave      what a wave of full size would take on one H200, by'
+	@echo '               kernel (a model); how often it launches and waits'
 	@echo 'make planted   bugs put into the kernels one by one: are they found?'
 	@echo 'make lint      style and dependency checks alone'
 	@echo 'make bench     rates and times of the program'

@@ -10,6 +10,8 @@ for program in "$build"/bench/*; do
         "$program"
     fi
 done
+echo '== a wave on one H200, modelled (tests/wave/model.md)'
+sh tests/wave/run.sh "$build"
 for script in tests/bench/*.sh; do
     [ -e "$script" ] || continue
     echo "== ${script##*/}"

@@ -113,7 +113,8 @@ RACES := comm_local dev_threads step_oom step_threads
 # and counts.
 test: have-tests
 	@$(SUBMAKE) all unit-programs $(EMU_MODULE) \
-	    $(BUILD)/fake/peakproof-cuda.so $(if $(NVCC),ptx-programs)
+	    $(BUILD)/fake/peakproof-cuda.so wave-programs \
+	    $(if $(NVCC),ptx-programs)
 	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
 	    all unit-programs emu-programs
 	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \
@@ -121,7 +122,7 @@ test: have-tests
 	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' NVCC='$(NVCC)' \
 	    sh tests/run.sh $(BUILD)
 
-bench: all $(BENCH)
+bench: all wave-programs $(BENCH)
 	@sh tests/run-bench.sh $(BUILD)
 
 # Bugs put into a copy of the tree, one by one: a test must fail.
