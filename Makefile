@@ -175,6 +175,7 @@ help:
 	@echo 'make wave      what a wave of full size would take on one H200, by'
 	@echo '               kernel (a model); how often it launches and waits'
 	@echo 'make planted   bugs put into the kernels one by one: are they found?'
+	@echo 'make mutants   small bugs in src and bench: does a test notice each?'
 	@echo 'make lint      style and dependency checks alone'
 	@echo 'make bench     rates and times of the program'
 	@echo 'make fuzz      fuzz the readers (clang; FUZZ_SECONDS=20 each)'

@@ -130,6 +130,11 @@ bench: all wave-programs $(BENCH)
 planted:
 	@sh tests/planted/run.sh "$(NVCC)" $(BUGS)
 
+# Small bugs in src and bench, drawn by the commit: which does no test notice?
+.PHONY: mutants
+mutants: have-tests
+	@sh tests/mutants/run.sh $(MUTANTS)
+
 FUZZ_SECONDS ?= 20
 fuzz:
 	@command -v clang >/dev/null || { \
