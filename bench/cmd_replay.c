@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "bench/snapshots.h"
 
 /* What was asked for, apart from the points that the ask lists. */
@@ -171,8 +172,9 @@ static int put_failure(const char *path, const struct err *why, json_t *files,
         say_error(why);
         return ERR_OK;
     }
-    return json_array_append_new(files, json_pack("{s:s, s:s}", "file", path,
-                                                  "error", why->text)) == 0
+    return json_array_append_new(files, json_pack("{s:o, s:o}", "file",
+                                                  js_text(path), "error",
+                                                  js_text(why->text))) == 0
          ? ERR_OK : err_nomem(e);
 }
 
@@ -199,8 +201,8 @@ static int put_files(const struct args *a, struct request *q, json_t *files,
             *e = why;
             return one;
         } else if (files != NULL) {
-            rc = json_array_append_new(files, json_pack("{s:s, s:o}", "file",
-                     path, "devices", list)) == 0 ? ERR_OK : err_nomem(e);
+            rc = json_array_append_new(files, json_pack("{s:o, s:o}", "file",
+                     js_text(path), "devices", list)) == 0 ? ERR_OK : err_nomem(e);
         } else {
             if (i > 0) out_text("\n", 1);
             rc = out_put(&text, e);

@@ -367,7 +367,7 @@ static int put_result(struct run *r, struct err *e)
     o = json_object();
     json_object_set_new(o, "format", json_integer(1));
     json_object_set_new(o, "device", json_string(r->x.device));
-    json_object_set_new(o, "folder", json_string(r->dir));
+    json_object_set_new(o, "folder", js_text(r->dir));
     json_object_set_new(o, "kept", json_integer(r->n_kept));
     json_object_set_new(o, "cases", cases);
     return out_json(o, e);

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "bench/command.h"
 #include "bench/snapshots.h"
 #include "snapshot/differ.h"
@@ -106,9 +107,9 @@ int snapshots_compare(const struct args *a, const struct account_ask *ask,
     snapshot_free(&p.s[1]);
     *changed = p.changed;
     if (rc == ERR_OK && a->json)
-        return out_json(json_pack("{s:i, s:[s, s], s:o}", "format", 1,
-                                  "files", a->operand[0], a->operand[1],
-                                  "devices", p.list), e);
+        return out_json(json_pack("{s:i, s:[o, o], s:o}", "format", 1,
+                                  "files", js_text(a->operand[0]),
+                                  js_text(a->operand[1]), "devices", p.list), e);
     json_decref(p.list);
     if (rc == ERR_OK) return out_put(&p.text, e);
     buf_free(&p.text);

@@ -1,11 +1,15 @@
 /*
-** clean.h - text of a file that is safe to print.
+** clean.h - text of a file: UTF-8, and safe to print.
 */
 #ifndef BASE_CLEAN_H
 #define BASE_CLEAN_H
 
+#include <stddef.h>
+
 /* What a terminal, JSON or XML must not see (controls, bytes that are no
 ** UTF-8) becomes '?', also where text was cut in the middle of a character. */
 void text_clean(char *text);
+/* Bytes of the text before the first that is no UTF-8; n: all is. */
+size_t text_valid(const char *text, size_t n);
 
 #endif

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/file.h"
 #include "base/keyset.h"
 #include "base/num.h"
@@ -121,8 +122,12 @@ static void on_row(int end, void *ctx)
 static int feed(struct reader *r, struct csv_parser *p, const char *s,
                 size_t len)
 {
-    size_t done = csv_parse(p, s, len, on_cell, on_row, r);
+    size_t done;
 
+    if (text_valid(s, len) < len)
+        return err_set(r->e, ERR_INPUT, "%s:%" PRId64 ": not UTF-8 (save the "
+                       "file as UTF-8)", r->t->origin, r->now);
+    done = csv_parse(p, s, len, on_cell, on_row, r);
     if (r->rc != ERR_OK) return r->rc;
     if (done == len) return ERR_OK;
     if (csv_error(p) == CSV_EPARSE)

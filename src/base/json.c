@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/file.h"
 #include "base/suggest.h"
 
@@ -337,6 +338,25 @@ int js_ints(const struct js *at, int64_t n, int64_t lo, int64_t hi,
 }
 
 /* ---- writing ------------------------------------------------------------ */
+
+json_t *js_text(const char *text)
+{
+    size_t n = strlen(text), at = 0;
+    char *copy;
+    json_t *v;
+
+    if (text_valid(text, n) == n) return json_string(text);
+    copy = strdup(text);
+    if (copy == NULL) return NULL;
+    for (;;) {
+        at += text_valid(copy + at, n - at);
+        if (at == n) break;
+        copy[at] = '?';
+    }
+    v = json_string(copy);
+    free(copy);
+    return v;
+}
 
 static void put_indent(struct buf *b, int depth)
 {

@@ -80,6 +80,10 @@ int js_opt_string(const struct js *o, const char *key, const char **out,
 int js_ints(const struct js *at, int64_t n, int64_t lo, int64_t hi,
             int64_t **out, int64_t *n_out, struct err *e) MUST_CHECK;
 
+/* A string value of any text: bytes that are no UTF-8, which JSON cannot hold,
+** become '?'. NULL: out of memory. */
+json_t *js_text(const char *text);
+
 /* Appends the value as text: keys in the order they were set, two blanks of
 ** indent, arrays of plain numbers on one line, a final line end. */
 void js_put(struct buf *b, const json_t *v);

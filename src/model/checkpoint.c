@@ -206,8 +206,8 @@ static int by_place(const void *a, const void *b)
 /* No byte belongs to two tensors of a file, which are those from first on. */
 static int check_apart(struct checkpoint *c, int64_t first, struct err *e)
 {
-    struct checkpoint_tensor *t = c->t + first;
     int64_t i, n = c->n - first;
+    struct checkpoint_tensor *t = n > 0 ? c->t + first : NULL;
 
     if (n > 0) qsort(t, (size_t)n, sizeof *t, by_place);
     for (i = 1; i < n; i++)

@@ -38,11 +38,14 @@ static const char *word(struct cells *c)
     return s;
 }
 
+/* Sums over ranks, layers and categories must fit. */
+#define MOST (INT64_MAX / 512)
+
 static int64_t whole(struct cells *c, int64_t lo)
 {
     int64_t n = 0;
 
-    c->rc = csv_int(c->t, c->row, c->at, lo, INT64_MAX, &n, c->e);
+    c->rc = csv_int(c->t, c->row, c->at, lo, MOST, &n, c->e);
     return n;
 }
 
@@ -143,7 +146,7 @@ static void take(struct cells *c, enum cell cell, void *p, void *row)
     case CELL_WHOLE: *(int64_t *)p = whole(c, 0); break;
     case CELL_COUNT: *(int64_t *)p = whole(c, 1); break;
     case CELL_KNOWN: *(int64_t *)p = is_empty(c) ? -1 : whole(c, 0); break;
-    case CELL_ANY: *(int64_t *)p = whole(c, INT64_MIN); break;
+    case CELL_ANY: *(int64_t *)p = whole(c, -MOST); break;
     case CELL_RANK:
         *(int64_t *)p = strcmp(text(c), "max") == 0 ? RECORD_MAX : whole(c, 0);
         break;
@@ -157,7 +160,7 @@ static void take(struct cells *c, enum cell cell, void *p, void *row)
         break;
     case CELL_BYTES:
         ((struct record_row *)row)->measured = !is_empty(c);
-        if (!is_empty(c)) *(int64_t *)p = whole(c, INT64_MIN);
+        if (!is_empty(c)) *(int64_t *)p = whole(c, -MOST);
         break;
     case CELL_SEED: *(uint64_t *)p = seed(c); break;
     case CELL_SUM: *(uint64_t *)p = sum(c); break;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/csv.h"
 #include "base/hash.h"
 #include "record/columns.h"
@@ -61,19 +62,22 @@ static void put_int(struct buf *b, int64_t n)
 }
 
 /* A text that a table program would take for a formula gets a quote before
-** it. */
+** it, and one that is no UTF-8, which the reader refuses, loses what is not. */
 static void put_text(struct buf *b, const char *s)
 {
-    struct buf quoted = BUF_INIT;
+    struct buf safe = BUF_INIT;
+    bool formula = s != NULL && *s != '\0' && strchr("=+-@", *s) != NULL;
+    bool valid = s == NULL || text_valid(s, strlen(s)) == strlen(s);
 
-    if (s == NULL || *s == '\0' || strchr("=+-@", *s) == NULL) {
+    if (valid && !formula) {
         csv_put(b, s);
         return;
     }
-    buf_printf(&quoted, "'%s", s);
-    csv_put(b, buf_text(&quoted));
-    if (quoted.failed) b->failed = true;
-    buf_free(&quoted);
+    buf_printf(&safe, formula ? "'%s" : "%s", s);
+    if (!valid && !safe.failed) text_clean(safe.data);
+    csv_put(b, buf_text(&safe));
+    if (safe.failed) b->failed = true;
+    buf_free(&safe);
 }
 
 /* The member at p of the struct row. */

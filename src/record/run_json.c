@@ -17,7 +17,7 @@
 
 static int set_string(json_t *o, const char *key, const char *s)
 {
-    return json_object_set_new(o, key, s ? json_string(s) : json_null());
+    return json_object_set_new(o, key, s ? js_text(s) : json_null());
 }
 
 /* words: NULL-ended, or NULL. */

@@ -119,7 +119,7 @@ int case_result_unpack(const char *data, size_t len, struct case_result *out,
     size_t n;
     int rc = ERR_OK;
 
-    r.code = (enum err_code)get_number(&c);
+    r.code = (enum err_code)get_word(&c, ERR_INTERRUPTED + 1);
     r.status = (enum record_status)get_word(&c, STATUS_COUNT);
     r.outside = get_number(&c);
     n_file = get_number(&c);

@@ -98,7 +98,7 @@ static json_t *estimate_json(const struct estimate *x, int64_t peak)
     json_object_set_new(v, "name", json_string(x->name));
     json_object_set_new(v, "supported", json_boolean(x->supported));
     json_object_set_new(v, "reason", x->supported ? json_null()
-                                                  : json_string(x->reason));
+                                                  : js_text(x->reason));
     json_object_set_new(v, "raw_bytes", bytes_json(raw));
     json_object_set_new(v, "admitted_bytes", bytes_json(admitted));
     json_object_set_new(v, "raw_error_percent", error_json(raw, peak));
@@ -123,7 +123,7 @@ static json_t *wave_json(const struct run_work *w, int64_t i)
                         json_string(v->cold ? "cold" : "warm"));
     json_object_set_new(o, "status",
                         json_string(record_status_name(v->status)));
-    json_object_set_new(o, "note", v->note[0] ? json_string(v->note)
+    json_object_set_new(o, "note", v->note[0] ? js_text(v->note)
                                               : json_null());
     json_object_set_new(o, "peak_bytes",
                         bytes_json(peak));
@@ -147,7 +147,7 @@ static int put_json(const struct run_work *w, struct case_result *out,
     json_object_set_new(o, "status",
                         json_string(record_status_name(out->status)));
     json_object_set_new(o, "note", out->message[0]
-                        ? json_string(out->message) : json_null());
+                        ? js_text(out->message) : json_null());
     json_object_set_new(o, "outside_tolerance", json_integer(out->outside));
     json_object_set_new(o, "waves", waves);
     text = json_dumps(o, JSON_COMPACT);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "snapshot/account.h"
 
 static json_t *number(uint64_t n)
@@ -182,7 +183,7 @@ static bool put_prediction(json_t *d, const struct account *a)
     const struct replay *r = a->is_set ? &a->set : &a->replay;
 
     return put(d, "predicted", json_boolean(a->predicted))
-        && put(d, "reason", a->reason[0] != '\0' ? json_string(a->reason)
+        && put(d, "reason", a->reason[0] != '\0' ? js_text(a->reason)
                                                  : json_null())
         && put(d, "address_mismatches", said ? number(r->address_mismatches)
                                              : json_null())
@@ -232,8 +233,8 @@ static bool put_all(json_t *d, const struct account *a,
     return put(d, "device", json_integer((json_int_t)a->device))
         && put(d, "notes", account_notes(a, ask))
         && put(d, "settings", a->s->settings != NULL
-               ? json_string(a->s->settings) : json_null())
-        && put(d, "set", a->is_set ? json_string(ask->set_text)
+               ? js_text(a->s->settings) : json_null())
+        && put(d, "set", a->is_set ? js_text(ask->set_text)
                                    : json_null())
         && put(d, "events", number((uint64_t)a->walk.events))
         && put(d, "history", json_boolean(a->history))

@@ -76,6 +76,7 @@ def make_records():
         device = [(name, text.replace("dry,", "cpu,"))
                   for name, text in files]
         put("records", "cpu", parts(device))
+        put("records", "latin-1", parts([("peaks.csv", b"dry,s,\xe9")]))
         put("records", "starts", parts([("raw-records.csv", "device,scen")]))
         put("records", "uncommitted", parts(
             [f for f in files if f[0] != "cases.csv"]))
@@ -156,6 +157,7 @@ def make_checkpoints():
         tensors("adapter_model.safetensors",
                 [(q + "A.weight", "F32", [2, 8]),
                  (q + "B.weight", "F32", [8, 2])]))
+    put("checkpoint", "empty", parts([("x.safetensors", "{}\n")]))
     put("checkpoint", "raw", parts([("raw.safetensors",
                                      struct.pack("<Q", 1 << 40) + b"{}")]))
 
@@ -211,6 +213,8 @@ def make_packs():
     put("pack", "oom", head + text(inner) + rest + files)
     empty = struct.pack("<7Q", *[0] * 7)
     put("pack", "empty", struct.pack("<4q", 0, 0, 0, 0) + text(b"") +
+        text(empty) + text(b"") * 3)
+    put("pack", "code", struct.pack("<4q", 1 << 50, 0, 0, 0) + text(b"") +
         text(empty) + text(b"") * 3)
     for name, status, kind, message in (("status", 99, 0, b"why"),
                                         ("kind", 5, 3, b"why"),

@@ -80,6 +80,8 @@ static void test_refusals(void **state)
     refuse("a,a\n", "a.csv:1: column 'a' stands twice");
     assert_int_equal(csv_parse_text("a\n\0\n", 4, "a.csv", &t, &e), ERR_INPUT);
     assert_string_equal(e.text, "a.csv: holds a NUL byte, so it is not CSV");
+    refuse("a,b\n1,\xc3\xa9\n2,\xe9\n", "a.csv:3: not UTF-8 (save the file as "
+           "UTF-8)");
     assert_int_equal(csv_load("/nonexistent.csv", 0, &t, &e), ERR_INPUT);
     assert_non_null(strstr(e.text, "/nonexistent.csv"));
 }

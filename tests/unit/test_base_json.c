@@ -168,6 +168,22 @@ static void test_put(void **state)
     json_decref(at.v);
 }
 
+static void test_text(void **state)
+{
+    static const char *const in[] = {"a\nb", "\xc3\xa9", "\xe9t\xe9",
+                                     "\xe2\x82", "\xed\xa0\x80x"};
+    static const char *const out[] = {"a\nb", "\xc3\xa9", "?t?", "??",
+                                      "???x"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) {
+        json_t *v = js_text(in[i]);
+
+        assert_string_equal(json_string_value(v), out[i]);
+        json_decref(v);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -178,6 +194,7 @@ int main(void)
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_long_path),
         cmocka_unit_test(test_put),
+        cmocka_unit_test(test_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,9 @@ static void test_bad_cells(void **state)
     refuse("records.csv", ",0,peak", ",0,\"peak", "records.csv:");
     refuse("peaks.csv", "4711", "9223372036854775808",
            "peaks.csv:2: event: '9223372036854775808'");
+    /* sums of what is taken fit 64 bits */
+    refuse("records.csv", "peak,boundaries,", "peak,boundaries,922337203685",
+           "records.csv:2: bytes: '922337203685");
     refuse("cases.csv", "52480 44314", "52480",
            "cases.csv:2: attention_rows: is not 2 numbers");
     refuse("cases.csv", "52480 44314", "52480 44314 3",

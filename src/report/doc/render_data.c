@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/csv.h"
+#include "base/json.h"
 #include "report/doc/render.h"
 
 /* Programs get bytes where people get GB: the column's name says so. */
@@ -93,7 +94,7 @@ static json_t *cell_json(const struct cell *c)
     case CELL_NONE: return json_null();
     case CELL_TEXT:
     case CELL_CODE:
-    case CELL_LINK: return json_string(c->text ? c->text : "");
+    case CELL_LINK: return js_text(c->text ? c->text : "");
     case CELL_COUNT:
     case CELL_BYTES:
     case CELL_DIFF:
@@ -115,7 +116,7 @@ static json_t *table_json(const struct table *t)
     int bad = name == NULL;
 
     for (i = 0; name != NULL && i < t->n_column; i++)
-        bad |= json_array_append_new(columns, json_string(buf_text(&name[i])));
+        bad |= json_array_append_new(columns, js_text(buf_text(&name[i])));
     names_free(t, name);
     for (i = 0; i < t->n_cell; i++) {
         if (i % t->n_column == 0) {
@@ -124,7 +125,7 @@ static json_t *table_json(const struct table *t)
         }
         bad |= json_array_append_new(row, cell_json(&t->cell[i]));
     }
-    bad |= json_object_set_new(o, "id", json_string(t->id));
+    bad |= json_object_set_new(o, "id", js_text(t->id));
     bad |= json_object_set_new(o, "columns", columns);
     bad |= json_object_set_new(o, "rows", rows);
     if (!bad) return o;
@@ -138,8 +139,8 @@ static json_t *new_section(json_t *sections, const struct block *b)
     json_t *o = json_object();
     int bad = 0;
 
-    bad |= json_object_set_new(o, "id", json_string(b->id ? b->id : ""));
-    bad |= json_object_set_new(o, "title", json_string(b->text ? b->text
+    bad |= json_object_set_new(o, "id", js_text(b->id ? b->id : ""));
+    bad |= json_object_set_new(o, "title", js_text(b->text ? b->text
                                                                : ""));
     bad |= json_object_set_new(o, "text", json_array());
     bad |= json_object_set_new(o, "commands", json_array());
@@ -159,16 +160,16 @@ static int add_block(json_t *section, const struct block *b)
     case BLOCK_PARA:
     case BLOCK_ITEM:
         return json_array_append_new(json_object_get(section, "text"),
-                                     json_string(text));
+                                     js_text(text));
     case BLOCK_CODE:
         return json_array_append_new(json_object_get(section, "commands"),
-                                     json_string(text));
+                                     js_text(text));
     case BLOCK_TABLE:
         return json_array_append_new(json_object_get(section, "tables"),
                                      table_json(b->table));
     case BLOCK_PLOT:
         return json_array_append_new(json_object_get(section, "plots"),
-                                     json_string(b->id ? b->id : ""));
+                                     js_text(b->id ? b->id : ""));
     }
     return -1;
 }
