@@ -174,6 +174,7 @@ help:
 	@echo '               keeps what they cost now as what they may cost'
 	@echo 'make wave      what a wave of full size would take on one H200, by'
 	@echo '               kernel (a model); how often it launches and waits'
+	@echo 'make san-scenarios  every scenario and report under ASan and UBSan'
 	@echo 'make planted   bugs put into the kernels one by one: are they found?'
 	@echo 'make mutants   small bugs in src and bench: does a test notice each?'
 	@echo 'make lint      style and dependency checks alone'

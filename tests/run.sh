@@ -49,6 +49,8 @@ part 'unit, threads' sh tests/run-unit.sh "$build-tsan"
 part 'fuzz corpus, sanitized' sh tests/run-corpus.sh "$build-san"
 part 'command line' sh tests/run-cli.sh "$build"
 part 'command line, sanitized' sh tests/run-cli.sh "$build-san"
+part 'scenarios, sanitized' sh tests/run-scenarios.sh "$build-san" - template \
+    fallbacks
 part 'cuda, the program' sh tests/run-emu.sh "$build"
 part 'cuda, a wave counted' sh tests/wave/run.sh "$build"
 part 'device, rehearsed' sh tests/run-device.sh "$build"

@@ -122,6 +122,13 @@ test: have-tests
 	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' NVCC='$(NVCC)' \
 	    sh tests/run.sh $(BUILD)
 
+# Every scenario, report and what else there is under ASan and UBSan, about ten
+# minutes; make test does a few of them.
+.PHONY: san-scenarios
+san-scenarios:
+	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= all
+	@sh tests/run-scenarios.sh $(BUILD)-san
+
 bench: all wave-programs $(BENCH)
 	@sh tests/run-bench.sh $(BUILD)
 
