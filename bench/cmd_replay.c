@@ -202,7 +202,9 @@ static int put_files(const struct args *a, struct request *q, json_t *files,
             return one;
         } else if (files != NULL) {
             rc = json_array_append_new(files, json_pack("{s:o, s:o}", "file",
-                     js_text(path), "devices", list)) == 0 ? ERR_OK : err_nomem(e);
+                                                        js_text(path),
+                                                        "devices", list)) == 0
+                 ? ERR_OK : err_nomem(e);
         } else {
             if (i > 0) out_text("\n", 1);
             rc = out_put(&text, e);

@@ -109,7 +109,8 @@ int snapshots_compare(const struct args *a, const struct account_ask *ask,
     if (rc == ERR_OK && a->json)
         return out_json(json_pack("{s:i, s:[o, o], s:o}", "format", 1,
                                   "files", js_text(a->operand[0]),
-                                  js_text(a->operand[1]), "devices", p.list), e);
+                                  js_text(a->operand[1]), "devices",
+                                  p.list), e);
     json_decref(p.list);
     if (rc == ERR_OK) return out_put(&p.text, e);
     buf_free(&p.text);

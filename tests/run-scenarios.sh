@@ -71,7 +71,7 @@ one() {
     check compare --json "$out/run" "$out/run"
     n=0
     for f in "$out"/run/misses/*.json; do
-        [ -e "$f" ] && [ $n -lt 5 ] || break
+        [ ! -e "$f" ] || [ $n -ge 5 ] && break
         n=$((n + 1))
         check price "$f"
     done
@@ -113,7 +113,7 @@ trap 'rm -f "$said"' EXIT
         printf '%s\n' "$@"
     else
         echo -
-        ls -S lua/scenarios | sed -n 's/\.lua$//p'
+        for f in lua/scenarios/*.lua; do basename "$f" .lua; done
     fi
 } | xargs -n 1 -P "$(nproc)" sh "$0" "$build" -one >"$said"
 sed '/^ok$/d' "$said"

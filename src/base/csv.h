@@ -3,10 +3,10 @@
 **
 ** A file is read whole: a header row, then rows of as many cells. Ragged
 ** rows, stray or unterminated quotes, NUL bytes, what is not UTF-8, empty or
-** repeated column names are ERR_INPUT naming file and line. Blank lines are skipped, LF and
-** CRLF both end a row, a UTF-8 byte order mark is skipped. An empty cell (,,)
-** is "not there" and reads as NULL; a quoted one (,"",) is the empty text.
-** Unquoted cells lose blanks around them.
+** repeated column names are ERR_INPUT naming file and line. Blank lines are
+** skipped, LF and CRLF both end a row, a UTF-8 byte order mark is skipped. An
+** empty cell (,,) is "not there" and reads as NULL; a quoted one (,"",) is the
+** empty text. Unquoted cells lose blanks around them.
 */
 #ifndef BASE_CSV_H
 #define BASE_CSV_H
