@@ -104,19 +104,18 @@ static struct tensor rotate(struct step *s, const char *op, struct mat x,
     return y;
 }
 
-/* Norm over every head where the model has it, then rotation: the rotated
-** rows. x and rstd are kept for the norm's backward, the normed rows are
-** not; without a norm x goes. */
-static struct tensor norm_rotate(struct step *s, struct tensor *x,
-                                 enum weight w, struct tensor *rstd)
+/* Norm over every head where the model has it: the normed rows. x and rstd
+** are kept for the norm's backward, if save says so; without a norm x itself
+** comes back. */
+static struct tensor head_norm(struct step *s, struct tensor *x,
+                               enum weight w, struct tensor *rstd, bool save)
 {
     int64_t heads = x->m.cols / s->m->head_dim;
-    struct tensor normed, rotated;
+    struct tensor normed = *x;
 
     if (!s->m->head_norm) {
-        rotated = rotate(s, "attention.rotary", x->m, 1);
-        ten_free(s, x);
-        return rotated;
+        *x = (struct tensor){NULL, {0}};
+        return normed;
     }
     *rstd = ten_acc(s, CAT_ATTENTION, "attention.head_rstd",
                     x->m.rows * heads, 1);
@@ -125,9 +124,19 @@ static struct tensor norm_rotate(struct step *s, struct tensor *x,
     RUN(s, rms_norm, .y = per_head(s, normed.m), .x = per_head(s, x->m),
         .w = weight_of(s, w), .rstd = rstd->m, .eps = s->m->eps,
         .zero_centred = s->m->norm_zero_centred);
-    rotated = rotate(s, "attention.rotary", normed.m, 1);
-    ten_free(s, &normed);
-    return rotated;
+    if (save) return normed;
+    ten_free(s, x);
+    ten_free(s, rstd);
+    return normed;
+}
+
+/* x rotated by its rows' angles; x is freed. */
+static struct tensor rotated(struct step *s, struct tensor *x)
+{
+    struct tensor y = rotate(s, "attention.rotary", x->m, 1);
+
+    ten_free(s, x);
+    return y;
 }
 
 /* The way back; dy and what the norm kept are freed. */
@@ -151,6 +160,20 @@ static struct tensor norm_rotate_backward(struct step *s, struct tensor *dy,
     return dx;
 }
 
+/* The joined columns of all ranks: what arrives lies rank by rank and is
+** copied into rows. */
+static void gather_joined(struct step *s, struct attention_saved *a)
+{
+    int64_t rows = a->joined.m.rows, width = split_of(s->whole).width;
+    struct tensor parts, part = a->joined;
+
+    parts = ten_act(s, CAT_ATTENTION, "attention.qkv_gather", rows, width);
+    a->joined = ten_act(s, CAT_ATTENTION, "attention.qkv_gather", rows,
+                        width);
+    ten_free(s, &parts);
+    ten_free(s, &part);
+}
+
 /* Projections up to the rotated q and k in a. */
 static void project(struct step *s, struct norm_saved *n,
                     struct attention_saved *a, bool save)
@@ -158,30 +181,23 @@ static void project(struct step *s, struct norm_saved *n,
     const struct model *m = s->m;
     struct split sp = split_of(m);
     struct projection p[QKV];
-    struct tensor part;
+    struct tensor q, k;
 
     projections(s, p);
     a->joined = column_forward(s, CAT_ATTENTION, "attention.qkv", n, p, QKV,
                                save ? a->h : NULL);
-    if (shares_keys(s)) {
-        part = a->joined;
-        a->joined = ten_act(s, CAT_ATTENTION, "attention.qkv_gather",
-                            part.m.rows, split_of(s->whole).width);
-        ten_free(s, &part);
-    }
+    if (shares_keys(s)) gather_joined(s, a);
     a->q = take_heads(s, "attention.q", a->joined.m, m->q_heads, sp.q_stride,
                       sp.q);
+    q = head_norm(s, &a->q, W_Q_NORM, &a->q_rstd, save);
+    a->k = take_heads(s, "attention.k", a->joined.m, m->kv_heads,
+                      m->head_dim, sp.k);
+    k = head_norm(s, &a->k, W_K_NORM, &a->k_rstd, save);
     if (m->attn_gate && !gate_is_view(m))
         a->gate = take_heads(s, "attention.gate", a->joined.m, m->q_heads,
                              sp.q_stride, sp.q + m->head_dim);
-    a->k = take_heads(s, "attention.k", a->joined.m, m->kv_heads,
-                      m->head_dim, sp.k);
-    a->q_rot = norm_rotate(s, &a->q, W_Q_NORM, &a->q_rstd);
-    if (!save) ten_free(s, &a->q);
-    if (!save) ten_free(s, &a->q_rstd);
-    a->k_rot = norm_rotate(s, &a->k, W_K_NORM, &a->k_rstd);
-    if (!save) ten_free(s, &a->k);
-    if (!save) ten_free(s, &a->k_rstd);
+    a->q_rot = rotated(s, &q);
+    a->k_rot = rotated(s, &k);
 }
 
 /* v as a tensor of its own, without the joined projection. */

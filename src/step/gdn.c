@@ -53,25 +53,31 @@ static struct tensor as_type(struct step *s, const char *op, struct mat x,
 
 /* ---- forward ------------------------------------------------------------ */
 
-/* What the split leaves for the rule alone. */
+/* What the split leaves for the rule alone. The framework holds both by name
+** until the layer's output is made. */
 struct rule_input { struct tensor m, g; };
 
-/* beta and g from the logits b and a, of which a is kept in v. */
-static struct tensor make_gates(struct step *s, struct tensor *b,
-                                struct tensor *a, struct gdn_saved *v)
+/* beta and g from the logits b and a: columns of the joined rows. The logits
+** of the decay are widened, shifted and kept shifted; what they were lives as
+** long as that takes, their softplus until g is there. */
+static struct tensor make_gates(struct step *s, struct mat b, struct mat a,
+                                struct gdn_saved *v)
 {
-    int64_t rows = b->m.rows, heads = s->m->v_heads;
-    struct tensor g, beta;
+    int64_t rows = b.rows, heads = s->m->v_heads;
+    struct tensor g, wide, softplus;
 
-    v->a = as_type(s, "gdn.a", a->m, s->dev->acc);
+    v->beta = ten_act(s, CAT_GDN, "gdn.beta", rows, heads);
+    wide = ten_acc(s, CAT_GDN, "gdn.a.wide", rows, heads);
+    v->a = ten_acc(s, CAT_GDN, "gdn.a", rows, heads);
+    RUN(s, copy, .dst = v->a.m, .src = a);
+    ten_free(s, &wide);
+    softplus = ten_acc(s, CAT_GDN, "gdn.softplus", rows, heads);
     g = ten_acc(s, CAT_GDN, "gdn.g", rows, heads);
-    beta = ten_acc(s, CAT_GDN, "gdn.beta.wide", rows, heads);
-    RUN(s, gdn_gates, .g = g.m, .beta = beta.m, .a = a->m, .b = b->m,
+    /* our kernel makes both at once: beta, widened, has the softplus' place */
+    RUN(s, gdn_gates, .g = g.m, .beta = softplus.m, .a = a, .b = b,
         .a_log = weight_of(s, W_A_LOG), .dt_bias = weight_of(s, W_DT_BIAS));
-    ten_free(s, a);
-    ten_free(s, b);
-    v->beta = as_type(s, "gdn.beta", beta.m, s->dev->act);
-    ten_free(s, &beta);
+    RUN(s, copy, .dst = v->beta.m, .src = softplus.m);
+    ten_free(s, &softplus);
     return g;
 }
 
@@ -81,20 +87,19 @@ static struct rule_input project(struct step *s, struct norm_saved *n,
 {
     const struct model *m = s->m;
     int64_t conv = model_conv_channels(m), value = model_value(m);
+    int64_t heads = m->v_heads;
     struct projection p[PROJECTIONS];
-    struct tensor joined, gate, a, b;
+    struct tensor joined, gate;
     struct rule_input in;
 
     in_projections(m, p);
     joined = column_forward(s, CAT_GDN, "gdn.in_proj", n, p, PROJECTIONS,
                             save ? v->h : NULL);
-    in.m = take_cols(s, "gdn.qkv", joined.m, 0, conv);
     gate = take_cols(s, "gdn.z", joined.m, conv, value);
-    b = take_cols(s, "gdn.b", joined.m, conv + value, m->v_heads);
-    a = take_cols(s, "gdn.a", joined.m, conv + value + m->v_heads,
-                  m->v_heads);
+    in.g = make_gates(s, mat_cols(joined.m, conv + value, heads),
+                      mat_cols(joined.m, conv + value + heads, heads), v);
+    in.m = take_cols(s, "gdn.qkv", joined.m, 0, conv);
     ten_free(s, &joined);
-    in.g = make_gates(s, &b, &a, v);
     v->z = take_cols(s, "gdn.z.clone", gate.m, 0, value);
     ten_free(s, &gate);
     return in;
@@ -153,6 +158,8 @@ struct tensor gdn_forward(struct step *s, struct norm_saved *n,
     LET_GO(v->gated);
     out = mask_rows(s, v, &out);
     LET_GO(v->mask);
+    ten_free(s, &in.m);
+    ten_free(s, &in.g);
     return out;
 }
 

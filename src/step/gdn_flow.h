@@ -101,8 +101,9 @@ void gdn_flow_return(struct step *s, const struct gdn_bucket *b, int64_t l,
 /* ---- the delta rule over all buckets (gdn_rule.c) ----------------------- */
 
 /* o [rows, value] of m [rows, conv channels], beta (act) and g (acc)
-** [rows, value heads]; m and g are freed, or kept. save: the buckets keep what
-** the backward needs. */
+** [rows, value heads]; m and g are kept as the buckets' own where one runs all
+** rows as they lie, else left. save: the buckets keep what the backward
+** needs. */
 struct tensor gdn_rule_forward(struct step *s, struct tensor *m,
                                struct mat beta, struct tensor *g, bool save);
 struct gdn_gradients { struct tensor dm, dbeta, dg; };

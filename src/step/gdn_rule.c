@@ -70,7 +70,6 @@ static struct tensor convolve(struct step *s, const struct gdn_bucket *b,
     struct tensor c, halo;
 
     if (b->parent >= 0) parent = s->flow->table[b->parent].halo.m;
-    v->halo = ten_act(s, CAT_GDN, "gdn.halo", b->n_kept * keep, cols);
     gdn_begin_table(s, b, v->halo.m, parent, keep);
     halo = gdn_whole_table(s, b, "gdn.halo.final", v->halo, keep);
     c = ten_act(s, CAT_GDN, "gdn.conv", b->rows, cols);
@@ -119,24 +118,32 @@ static struct tensor convolve_backward(struct step *s,
 
 /* ---- q and k ------------------------------------------------------------ */
 
-/* Repeated to the value heads, then l2-normed per head. */
-static struct tensor expand_norm(struct step *s, struct tensor *x,
-                                 struct tensor *rnorm)
+/* Repeated to the value heads. */
+static struct tensor expand(struct step *s, struct mat x)
 {
     const struct model *m = s->m;
-    int64_t rep = m->v_heads / m->k_heads, rows = x->m.rows;
-    struct tensor wide, y;
+    struct tensor y = ten_act(s, CAT_GDN, "gdn.repeat", x.rows,
+                              m->v_heads * m->k_dim);
 
-    wide = ten_act(s, CAT_GDN, "gdn.repeat", rows, m->v_heads * m->k_dim);
-    RUN(s, repeat_heads, .y = wide.m, .x = x->m, .rep = rep,
+    RUN(s, repeat_heads, .y = y.m, .x = x, .rep = m->v_heads / m->k_heads,
         .head_dim = m->k_dim);
-    ten_free(s, x);
+    return y;
+}
+
+/* l2-normed per head; the repeated rows are freed. */
+static struct tensor l2_normed(struct step *s, struct tensor *wide,
+                               struct tensor *rnorm)
+{
+    const struct model *m = s->m;
+    int64_t rows = wide->m.rows;
+    struct tensor y;
+
     y = ten_act(s, CAT_GDN, "gdn.l2norm", rows, m->v_heads * m->k_dim);
     *rnorm = ten_acc(s, CAT_GDN, "gdn.l2norm.rnorm", rows * m->v_heads, 1);
     RUN(s, l2_norm, .y = mat_shape(y.m, rows * m->v_heads, m->k_dim),
-        .x = mat_shape(wide.m, rows * m->v_heads, m->k_dim),
+        .x = mat_shape(wide->m, rows * m->v_heads, m->k_dim),
         .rnorm = rnorm->m, .eps = L2_EPS);
-    ten_free(s, &wide);
+    ten_free(s, wide);
     return y;
 }
 
@@ -172,19 +179,17 @@ static struct tensor take_cols(struct step *s, const char *op, struct mat x,
     return t;
 }
 
-/* Convolution, split, repeat and norm: qn, kn, v, their norms, halo. */
-static void make_qkv(struct step *s, const struct gdn_bucket *b,
-                     struct gdn_kept *v, struct gdn_table *table)
+/* Repeat, norm and split of the convolution's output c: qn, kn, their norms,
+** v. */
+static void make_qkv(struct step *s, struct gdn_kept *v, struct mat c)
 {
     int64_t key = model_key(s->m);
-    struct tensor c = convolve(s, b, v, table), q, k;
+    struct tensor q = expand(s, mat_cols(c, 0, key));
+    struct tensor k = expand(s, mat_cols(c, key, key));
 
-    q = take_cols(s, "gdn.q", c.m, 0, key);
-    k = take_cols(s, "gdn.k", c.m, key, key);
-    v->v = take_cols(s, "gdn.v", c.m, 2 * key, model_value(s->m));
-    ten_free(s, &c);
-    v->qn = expand_norm(s, &q, &v->q_rnorm);
-    v->kn = expand_norm(s, &k, &v->k_rnorm);
+    v->qn = l2_normed(s, &q, &v->q_rnorm);
+    v->kn = l2_normed(s, &k, &v->k_rnorm);
+    v->v = take_cols(s, "gdn.v", c, 2 * key, model_value(s->m));
 }
 
 /* The three gradients of the convolution's output, joined. */
@@ -245,12 +250,11 @@ static struct tensor delta_forward(struct step *s, const struct gdn_bucket *b,
 {
     const struct model *m = s->m;
     struct mat parent = {NULL, 0, 0, 0, s->dev->acc};
-    struct tensor o, states, beta = beta_acc(s, v->beta.m);
+    struct tensor o, states, beta;
     struct chunk_scratch c;
     int64_t l;
 
     if (b->parent >= 0) parent = s->flow->table[b->parent].states.m;
-    v->states = ten_acc(s, CAT_GDN, "gdn.states", b->n_kept, state_width(m));
     gdn_begin_table(s, b, v->states.m, parent, 1);
     states = gdn_whole_table(s, b, "gdn.states.final", v->states, 1);
     v->g_cum = ten_acc(s, CAT_GDN, "gdn.g_cum", b->rows, m->v_heads);
@@ -258,6 +262,7 @@ static struct tensor delta_forward(struct step *s, const struct gdn_bucket *b,
                    m->v_heads * DELTA_CHUNK);
     c = scratch_new(s, b);
     o = ten_act(s, CAT_GDN, "gdn.delta", b->rows, model_value(m));
+    beta = beta_acc(s, v->beta.m);      /* our kernel's need: last */
     for (l = 0; l < b->n_level; l++) {
         gdn_flow_fetch(s, b, l, states.m, "gdn.state.fetch");
         RUN(s, delta, .o = o.m, .states = states.m, .g_cum = v->g_cum.m,
@@ -376,16 +381,22 @@ static void bucket_forward(struct step *s, int64_t i, struct tensor *m,
     const struct gdn_bucket *b = &s->flow->bucket[i];
     struct gdn_kept *v = &gdn_kept_of(s)[i];
     struct gdn_table *table = &s->flow->table[i];
-    struct tensor own_g, part, whole = {NULL, beta};
+    struct tensor own_g, c, part, whole = {NULL, beta};
 
+    v->halo = ten_act(s, CAT_GDN, "gdn.halo", b->n_kept * halo_rows(s->m),
+                      m->m.cols);
+    v->states = ten_acc(s, CAT_GDN, "gdn.states", b->n_kept,
+                        state_width(s->m));
     v->m = gdn_take_rows(s, b, "gdn.bucket.qkv", m, false);
     if (b->run == NULL)
         v->beta = copy_of(s, "gdn.bucket.beta", beta);
     else
         v->beta = gdn_take_rows(s, b, "gdn.bucket.beta", &whole, false);
     own_g = gdn_take_rows(s, b, "gdn.bucket.g", g, false);
-    make_qkv(s, b, v, table);
+    c = convolve(s, b, v, table);
+    make_qkv(s, v, c.m);
     part = delta_forward(s, b, v, table, own_g.m);
+    ten_free(s, &c);            /* v is a view of it in the framework */
     ten_free(s, &own_g);
     if (b->parent >= 0)
         ten_free_all(s, TENSORS(&s->flow->table[b->parent]));
@@ -402,8 +413,6 @@ struct tensor gdn_rule_forward(struct step *s, struct tensor *m,
 
     for (i = 0; i < s->flow->n_bucket; i++)
         bucket_forward(s, i, m, beta, g, &o, save);
-    ten_free(s, m);
-    ten_free(s, g);
     return o;
 }
 

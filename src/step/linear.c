@@ -96,28 +96,48 @@ static struct tensor zero_piece(struct step *s, enum category c,
     return x;
 }
 
-/* The scaled adapter outputs side by side; projections without an adapter
-** contribute zeros. One projection needs no join. */
-static struct tensor adapters_forward(struct step *s, enum category c,
-                                      const char *op, struct mat x,
-                                      const struct projection *p, int n,
-                                      struct tensor *h)
+/* Layers that the framework compiles have the scale, the join and the sum of
+** adapters in one kernel. Its delta net stays outside of what is compiled. */
+static bool is_fused(const struct step *s, enum category c)
 {
-    struct tensor part[PROJECTIONS] = {{NULL, {0}}}, joined;
-    int64_t col = 0;
+    return !s->c.mode.eager && c != CAT_GDN;
+}
+
+/* The adapters' outputs, scaled where nothing is fused; projections without
+** an adapter contribute zeros, of which a fused kernel makes no tensor. */
+static void adapters_forward(struct step *s, enum category c, const char *op,
+                             struct mat x, const struct projection *p, int n,
+                             struct tensor *h, struct tensor *part)
+{
+    bool fused = is_fused(s, c);
     int i;
 
     for (i = 0; i < n; i++)
-        if (has_adapter(s, &p[i]))
-            part[i] = adapter_forward(s, c, op, x, &p[i], &h[i]);
-        else
+        if (!has_adapter(s, &p[i]) && !fused)
             part[i] = zero_piece(s, c, op, x.rows, adapter_width(&p[i]));
-    if (n == 1) return part[0];
-    joined = ten_act(s, c, op, x.rows, adapters_width(p, n));
+        else if (has_adapter(s, &p[i]) && fused)
+            part[i] = adapter_product(s, c, op, x, &p[i], &h[i]);
+        else if (has_adapter(s, &p[i]))
+            part[i] = adapter_forward(s, c, op, x, &p[i], &h[i]);
+}
+
+/* The n parts side by side. One part needs no join and is taken. */
+static struct tensor join_parts(struct step *s, enum category c,
+                                const char *op, const struct projection *p,
+                                int n, struct tensor *part)
+{
+    struct tensor joined = part[0];
+    int64_t col = 0;
+    int i;
+
+    if (n == 1) {
+        part[0].b = NULL;
+        return joined;
+    }
+    joined = ten_act(s, c, op, part[0].m.rows, adapters_width(p, n));
     for (i = 0; i < n; col += adapter_width(&p[i++]))
         RUN(s, copy, .dst = mat_cols(joined.m, col, part[i].m.cols),
             .src = part[i].m);
-    for (i = 0; i < n; i++) ten_free(s, &part[i]);
     return joined;
 }
 
@@ -158,20 +178,52 @@ static struct tensor sum_of(struct step *s, enum category c, const char *op,
     return sum;
 }
 
-/* base and the adapters' outputs on x, summed; base is freed. */
+/* base and the scaled parts in a tensor of its own, at once; base is freed. */
+static struct tensor fused_sum(struct step *s, enum category c,
+                               const char *op, struct tensor *base,
+                               const struct projection *p, int n,
+                               const struct tensor *part)
+{
+    struct tensor sum = ten_act(s, c, op, base->m.rows, base->m.cols);
+    int64_t col = 0;
+    int i;
+
+    for (i = 0; i < n; col += p[i++].out) {
+        struct mat to = mat_cols(sum.m, col, p[i].out);
+
+        if (part[i].b == NULL)
+            RUN(s, fill, .x = to, .value = 0);
+        else
+            RUN(s, scale, .out = to, .a = part[i].m, .s = s->lora_scale);
+    }
+    RUN(s, add, .out = sum.m, .a = sum.m, .b = base->m);
+    ten_free(s, base);
+    return sum;
+}
+
+/* base and the adapters' outputs on x, summed; base is freed. The adapters of
+** attention are held by name until their layer's forward returns, those of
+** others go when they are joined. */
 static struct tensor adapted(struct step *s, enum category c, const char *op,
                              struct tensor *base, struct mat x,
                              const struct projection *p, int n,
                              struct tensor *h)
 {
-    struct tensor own[PROJECTIONS] = {{NULL, {0}}}, delta, sum;
-    int i;
+    struct tensor own[PROJECTIONS] = {{NULL, {0}}}, sum, delta;
+    struct tensor part[PROJECTIONS] = {{NULL, {0}}};
 
     if (!any_adapter(s, p, n)) return *base;
     workspace_use(s, WS_BLAS);
-    delta = adapters_forward(s, c, op, x, p, n, h != NULL ? h : own);
-    sum = sum_of(s, c, op, base, &delta);
-    for (i = 0; h == NULL && i < n; i++) ten_free(s, &own[i]);
+    adapters_forward(s, c, op, x, p, n, h != NULL ? h : own, part);
+    if (is_fused(s, c)) {
+        sum = fused_sum(s, c, op, base, p, n, part);
+    } else {
+        delta = join_parts(s, c, op, p, n, part);
+        if (c != CAT_ATTENTION) ten_free_all(s, part, PROJECTIONS);
+        sum = sum_of(s, c, op, base, &delta);
+    }
+    ten_free_all(s, part, PROJECTIONS);
+    if (h == NULL) ten_free_all(s, own, PROJECTIONS);
     return sum;
 }
 
@@ -212,8 +264,8 @@ struct tensor row_forward(struct step *s, enum category c, const char *op,
     if (!any_adapter(s, p, 1)) return base;
     workspace_use(s, WS_BLAS);
     delta = adapter_product(s, c, op, x, p, h != NULL ? h : &own);
+    if (!is_fused(s, c)) scaled(s, c, op, &delta);  /* else where it lies */
     tp_scatter(s, c, op, &delta);
-    scaled(s, c, op, &delta);
     sum = sum_of(s, c, op, &base, &delta);
     ten_free(s, &own);
     return sum;

@@ -121,8 +121,11 @@ int step_wave(struct step *s, int64_t wave, const struct step_data *data,
     s->wave = wave;
     s->data = data;
     s->phase = PHASE_FORWARD;
-    /* the measuring program begins without gradients */
-    if (s->hidden != NULL) adapters_drop(s);
+    /* the measuring program begins without gradients and cached segments */
+    if (s->hidden != NULL) {
+        adapters_drop(s);
+        mem_empty_cache(s->mem);
+    }
     mem_mark_peak(s->mem);
     out->start_bytes = allocated(s);
     adapters_zero(s);

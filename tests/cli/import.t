@@ -37,12 +37,12 @@ $ peakproof import p --peaks mine.csv --case import/pr-accuracy/real-40
 # rank alone, too.
 
 $ cp -r o q; peakproof import q snap/*.wave0.* --case real-40
-> real-40 wave 0 rank 0: 21911095808 bytes allocated
-> real-40 wave 0 rank 1: 22625684992 bytes allocated
+> real-40 wave 0 rank 0: 21912183296 bytes allocated
+> real-40 wave 0 rank 1: 22626667008 bytes allocated
 $ grep -E '^dry.*,0,cold' q/peaks.csv | cut -d, -f3-8 >a; grep ^import q/peaks.csv | cut -d, -f3-8 >b; wc -l <a; cmp a b
 > 2
 $ cp -r o r; peakproof import r snap/pr-accuracy.real-40.wave0.rank1.pickle --case real-40 --rank 1
-> real-40 wave 0 rank 1: 22625684992 bytes allocated
+> real-40 wave 0 rank 1: 22626667008 bytes allocated
 ! peakproof: warning: import: wave 0: 1 of 2 ranks are missing: the most-loaded one may be among them
 $ grep -c '^import' r/peaks.csv
 > 1

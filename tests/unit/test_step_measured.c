@@ -181,7 +181,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of n errors: median at most 0.1 %, 95 of 100 within 1 %. */
+/* Of 67 errors: median at most 0.04 %, 66 within 1 %. */
 static void check_many(double *error, int n, const char *what)
 {
     double *size = malloc((size_t)n * sizeof *size);
@@ -195,8 +195,8 @@ static void check_many(double *error, int n, const char *what)
     printf("%s: %d cells, %d within 1 %%, median %.3f %%, worst %.3f %%\n",
            what, n, within, size[n / 2], size[n - 1]);
     assert_int_equal(n, 67);
-    assert_true(size[n / 2] <= 0.1);
-    assert_true(within >= 0.95 * n);
+    assert_true(size[n / 2] <= 0.04);
+    assert_int_equal(within, 66);
     free(size);
 }
 
@@ -275,12 +275,11 @@ static bool has_backward(const struct cell *c)
 }
 
 /* What backward adds to the measured retained bytes, within 0.1 %; and the
-** whole. Of M031 and these four the forward itself lies off by unsplit
-** remainders of blocks. */
+** whole within 0.3 %. Of M031 (5 MB boundaries) and M092 (512 rows) the
+** forward itself lies off by remainders of blocks that no one splits. */
 static void test_backward(void **state)
 {
-    static const char slack[] = "M051 M092 M104 M143";
-    int i, n = 0, whole = 0;
+    int i, n = 0, near = 0, whole = 0;
 
     (void)state;
     for (i = 0; i < table.n; i++) {
@@ -290,19 +289,21 @@ static void test_backward(void **state)
 
         if (!has_backward(c)) continue;
         moved = off(c->retained - cold(c) + more, c->both - cold(c));
-        if (fabs(moved) > (is(c->id, "M031") ? 0.4 : 0.1))
+        near += fabs(moved) <= 0.1;
+        if (fabs(moved) > (is(c->id, "M031") ? 0.6 : 0.1))
             fail_msg("%s: %+.3f %%", c->id, moved);
         n++;
         if (!is(c->model, "27B")) continue;
         if (c->recompute == RECOMPUTE_FULL && c->tp > 2) continue;
         whole += fabs(error) <= 0.3;
-        if (fabs(error) > (is(slack, c->id) ? 0.9 : 0.3))
+        if (fabs(error) > (is(c->id, "M092") ? 0.9 : 0.3))
             fail_msg("%s: %+.3f %%", c->id, error);
     }
-    printf("backward: %d cells from the measured retained bytes, %d of the "
-           "27B within 0.3 %% in all\n", n, whole);
+    printf("backward: %d of %d cells within 0.1 %% from the measured retained "
+           "bytes, %d of the 27B within 0.3 %% in all\n", near, n, whole);
     assert_int_equal(n, 64);
-    assert_int_equal(whole, 40);
+    assert_int_equal(near, 63);
+    assert_int_equal(whole, 43);
 }
 
 /* ---- experts without gradients ------------------------------------------ */

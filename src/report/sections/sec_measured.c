@@ -251,6 +251,29 @@ static int64_t first_less_repeat(const struct measured *m, bool ours)
     return first->allocated - last->allocated;
 }
 
+#define LARGE_ERROR 0.3         /* percent of the peak */
+
+/* Where a counted cell lies further off: bytes of blocks beyond requests, ours
+** and, if the requests are right, the measured ones. */
+static void put_remainders(struct view *v, struct table *t,
+                           const struct measured *m)
+{
+    const struct record_found *c = m->forward;
+    const struct record_peak *last = record_peak_max(c, c->waves - 1);
+    double off = measured_error(m, MEASURED_FORWARD);
+    int64_t measured, ours;
+
+    if (last == NULL || !measured_is_large(m) || !(fabs(off) > LARGE_ERROR) ||
+        !measured_pair(m, MEASURED_FORWARD, &measured, &ours)) {
+        cell_none(v->d, t);
+        return;
+    }
+    cell_printf(v->d, t, "remainders of blocks: ours %.1f MB, measured "
+                "%.1f",
+                (double)(ours - last->requested) / 1e6,
+                (double)(measured - last->requested) / 1e6);
+}
+
 static void put_cell(struct view *v, struct table *t,
                      const struct measured *m)
 {
@@ -287,7 +310,8 @@ static void put_cell(struct view *v, struct table *t,
         if (n < 0) cell_none(v->d, t);
         else cell_bytes(v->d, t, n);
     }
-    cell_text(v->d, t, note[0] != '\0' ? note : NULL);
+    if (note[0] != '\0') cell_text(v->d, t, note);
+    else put_remainders(v, t, m);
 }
 
 void sec_measured_cells(struct view *v)
