@@ -75,7 +75,7 @@ static const struct {
      "in the data folder (\"peakproof doctor\" says where) is a start to\n"
      "copy.\n\n"
      "Keys of a case: name, about, model, layers, cp, ep, tp, pp,\n"
-     "lora_rank, lora_alpha, waves, dtype, seed, weights, tokens, batch,\n"
+     "lora_rank, lora_alpha, waves, dtype, seed, weights, init, tokens, batch,\n"
      "plan {cut, profile}, head_rows, price_head_rows, output_bytes,\n"
      "hybridep_held_rows, routing, load_cv, softmax_offset,\n"
      "cp_attention, learning_rate, device_bytes, tolerance {under, over},\n"

@@ -73,6 +73,7 @@ struct ranks {
     const struct peft *adapters;            /* or NULL */
     int64_t waves;              /* at most the case's */
     bool trace;                 /* keep events */
+    bool stream;                /* one layer's weights at a time: step.h */
     bool snapshots;             /* write one after each wave; needs trace */
     struct ranks_group group;
     /* results */

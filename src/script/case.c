@@ -40,6 +40,7 @@ static const struct field case_fields[] = {
     OTHER("grad"),
     INT(head_rows, 0, API_MAX_ROWS),
     INT(hybridep_held_rows, 0, API_MAX_ROWS),
+    OTHER("init"),
     OTHER("labels"),
     INT(layers, 1, BIG),
     NUMBER(learning_rate, 0, 1000),
@@ -335,7 +336,7 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     static const char *const dtypes[] = {"bf16", "f32", "f64", NULL};
     struct decl d = *cases;
     char what[128];
-    int dtype = 0;
+    int dtype = 0, init = INIT_OWN;
     int64_t seed = 0;
 
     set_defaults(L, c);
@@ -351,6 +352,8 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     if (decl_word(&d, "dtype", dtypes, &dtype))
         script_dup(L, &c->dtype, dtypes[dtype]);
     if (decl_int(&d, "seed", 0, INT64_MAX, &seed)) c->seed = (uint64_t)seed;
+    decl_word(&d, "init", weight_init_words, &init);
+    c->init = (enum weight_init)init;
     read_mode(&d, c);
     read_model(&d, c);
     read_weights(&d, c);

@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "batch/batch.h"
+#include "model/init.h"
 #include "model/mode.h"
 #include "plan/plan.h"
 #include "price/price.h"
@@ -53,6 +54,7 @@ struct scenario_case {
     char *dtype;            /* "bf16", "f32", "f64" */
     uint64_t seed;
     char *weights;          /* "random" or a folder */
+    enum weight_init init;  /* how random ones are drawn */
     char *adapters;         /* folder of adapters, or NULL: random */
     char *tokens;           /* file of text or ids, or NULL: random ids */
     char *labels;           /* file of tokens and labels, or NULL */

@@ -168,6 +168,9 @@ static int check_mode(const struct step_config *c, const struct dev *d,
     if (o->otherwise != 0 && d->k != NULL)
         return BAD("otherwise: on device dry only, not on %s",
                    d->ops->name);
+    if (c->stream && (o->wave != WAVE_HIDDEN || !o->no_grad))
+        return BAD("wave: a step that streams its weights ends with hidden "
+                   "states, without gradients");
     if (o->wave != WAVE_TRAIN && c->plan->cp > 1 && d->k != NULL)
         return BAD("wave: device %s makes hidden outputs at cp 1 only (use "
                    "--device dry)", d->ops->name);

@@ -17,6 +17,7 @@
 #include "dev/dev.h"
 #include "mem/mem.h"
 #include "model/checkpoint.h"
+#include "model/init.h"
 #include "model/mode.h"
 #include "model/model.h"
 #include "model/param.h"
@@ -52,7 +53,11 @@ struct step_config {
     int64_t more_labels;    /* and further labels of theirs */
     int64_t q_block, k_block;   /* flex blocks: 128, 64 on H200 */
     const struct routing *routing;  /* devices without a router */
-    uint64_t seed;          /* of random weights and adapters */
+    uint64_t seed;          /* of random weights and adapters, */
+    enum weight_init init;  /* and how they are drawn */
+    bool stream;            /* a layer's weights exist while it runs, and none
+                               of the head: a forward to hidden states without
+                               gradients, in the memory of one layer */
     const struct checkpoint *checkpoint;    /* base weights, or NULL */
     const struct peft *adapters;    /* adapters and Adam's moments, or NULL:
                                        random ones */

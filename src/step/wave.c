@@ -3,6 +3,7 @@
 ** backward from the last to the first, gradients summed over ranks.
 */
 #include "step/layers.h"
+#include "step/weights.h"
 
 static void forward(struct step *s)
 {
@@ -19,8 +20,10 @@ static void forward(struct step *s)
     for (l = 0; l < s->m->layers && s->rc == ERR_OK; l++) {
         s->layer = l;
         s->saved[l] = (struct layer_saved){.entry = {NULL, {0}}};
+        if (s->c.stream) weights_layer(s);
         s->boundary[l + 1] = layer_forward(s, s->boundary[l].m, &s->saved[l],
                                            keep);
+        if (s->c.stream) weights_layer_drop(s);
         if (s->c.mode.no_grad) ten_free(s, &s->boundary[l]);
     }
     s->layer = -1;

@@ -118,34 +118,71 @@ static void set_param(struct step *s, const struct param *p, struct mat x)
         weights_fill(s, p, x);
 }
 
+static void new_param(struct step *s, const struct param *p)
+{
+    struct tensor *t = slot_of(s, p);
+    int64_t rows, cols;
+
+    if (t == NULL) {
+        s->rc = err_set(s->e, ERR_RUN, "the step has no use for parameter %s",
+                        p->tensor);
+        return;
+    }
+    shape_of(p, &rows, &cols);
+    s->layer = p->layer;
+    *t = ten_act(s, CAT_OTHER, p->role == PARAM_BASE ? "weights" : "adapters",
+                 rows, cols);
+    new_moments(s, p, rows, cols);
+    if (s->rc == ERR_OK && s->k != NULL) set_param(s, p, t->m);
+}
+
+/* Is the parameter there from the start? */
+static bool is_baseline(const struct step *s, const struct param *p)
+{
+    return !s->c.stream ||
+           (p->layer < 0 && outside_tensor((struct step *)(uintptr_t)s,
+                                           p->tensor) != &s->head);
+}
+
 int weights_new(struct step *s)
 {
     struct param_list list;
-    int64_t i, rows, cols;
+    int64_t i;
 
     s->rc = param_list_make(s->m, s->c.ep, s->c.lora_rank, &list, s->e);
     if (s->rc != ERR_OK) return s->rc;
-    for (i = 0; i < list.n && s->rc == ERR_OK; i++) {
-        const struct param *p = &list.p[i];
-        struct tensor *t = slot_of(s, p);
-
-        if (t == NULL) {
-            s->rc = err_set(s->e, ERR_RUN, "the step has no use for "
-                            "parameter %s", p->tensor);
-            break;
-        }
-        shape_of(p, &rows, &cols);
-        s->layer = p->layer;
-        *t = ten_act(s, CAT_OTHER, p->role == PARAM_BASE ? "weights"
-                                                         : "adapters",
-                     rows, cols);
-        new_moments(s, p, rows, cols);
-        if (s->rc == ERR_OK && s->k != NULL) set_param(s, p, t->m);
-    }
+    for (i = 0; i < list.n && s->rc == ERR_OK; i++)
+        if (is_baseline(s, &list.p[i])) new_param(s, &list.p[i]);
     if (s->c.adapters != NULL) s->adam_step = peft_step(s->c.adapters);
     s->layer = -1;
     param_list_free(&list);
     return s->rc;
+}
+
+void weights_layer(struct step *s)
+{
+    struct param_list list;
+    int64_t layer = s->layer, i;
+
+    if (s->rc != ERR_OK) return;
+    s->rc = param_list_make(s->m, s->c.ep, s->c.lora_rank, &list, s->e);
+    if (s->rc != ERR_OK) return;
+    for (i = 0; i < list.n && s->rc == ERR_OK; i++)
+        if (list.p[i].layer == layer) new_param(s, &list.p[i]);
+    s->layer = layer;
+    param_list_free(&list);
+}
+
+void weights_layer_drop(struct step *s)
+{
+    struct layer_weights *lw = &s->lw[s->layer];
+    int i;
+
+    for (i = 0; i < W_COUNT; i++) ten_free(s, &lw->w[i]);
+    for (i = 0; i < SITE_COUNT; i++) {
+        ten_free(s, &lw->site[i].a);
+        ten_free(s, &lw->site[i].b);
+    }
 }
 
 void workspace_use(struct step *s, enum workspace w)

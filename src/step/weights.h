@@ -8,6 +8,9 @@
 #include "step/tensor.h"
 
 int weights_new(struct step *s);        /* baseline: base, LoRA, moments */
+/* Of a step that streams: the current layer's, and their end. */
+void weights_layer(struct step *s);
+void weights_layer_drop(struct step *s);
 /* The first contents of a parameter, on devices that compute: numbers of the
 ** generator (weights_fill.c), or a checkpoint's (weights_load.c; base only).
 ** weights_name makes a tensor's full name, layer -1 outside the decoder. */
