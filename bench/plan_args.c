@@ -59,6 +59,12 @@ static int find_file(const char *name, const char *sub, const char *suffix,
     return ERR_OK;
 }
 
+int plan_args_model(const char *name, char **path, struct err *e)
+{
+    return find_file(name != NULL ? name : DEFAULT_MODEL, "models", ".json",
+                     NULL, path, e);
+}
+
 static int read_model(const struct args *a, struct shape *out,
                       struct err *e)
 {

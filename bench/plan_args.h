@@ -41,6 +41,9 @@ extern const char *const plan_args_profiles[];
 
 /* Whether any option of the table was given. */
 bool plan_args_given(const struct args *a);
+/* The path of a config by its name, or of the default (NULL); *path is
+** malloc'ed. That there is such a file is not looked after. */
+int plan_args_model(const char *name, char **path, struct err *e) MUST_CHECK;
 /* The options as a shape; free with shape_free. */
 int plan_args_read(const struct args *a, struct shape *out, struct err *e)
     MUST_CHECK;
