@@ -5,10 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/num.h"
 #include "base/progress.h"
+#include "base/terminal.h"
 #include "bench/command.h"
 #include "bench/run_gpus.h"
 #include "bench/run_plain.h"
@@ -93,6 +95,7 @@ static int read_options(struct run *r, struct err *e)
     r->x.device = device != NULL ? device : "dry";
     r->x.check = args_has(a, "check");
     r->x.totals = args_has(a, "totals");
+    r->x.colour = terminal_wants(STDOUT_FILENO);
     r->x.snapshots = args_has(a, "snapshot");
     r->x.histograms = args_has(a, "histograms");
     r->x.save_adapters = args_text(a, "save-adapters");

@@ -3,11 +3,11 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/terminal.h"
 
 #define PERIOD_NS 100000000
 
@@ -19,21 +19,11 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static bool wanted(void)
-{
-    const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
-
-    if (!isatty(STDERR_FILENO)) return false;
-    if (term == NULL || *term == '\0' || strcmp(term, "dumb") == 0)
-        return false;
-    return no_color == NULL || *no_color == '\0';
-}
-
 void progress_init(struct progress *p)
 {
     struct winsize w;
 
-    *p = (struct progress){.on = wanted(), .width = 80};
+    *p = (struct progress){.on = terminal_wants(STDERR_FILENO), .width = 80};
     if (p->on && ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0)
         p->width = w.ws_col;
 }

@@ -58,6 +58,7 @@ struct run_context {
     int64_t n_dump_rows;
     bool totals;                    /* records of sums alone */
     bool one_case;                  /* the run has a single case */
+    bool colour;                    /* the table is shown on a terminal */
     int name_width;                 /* of the longest "scenario/case" */
     const volatile sig_atomic_t *interrupt;     /* not 0: stop */
     /* on cuda alone: */

@@ -35,16 +35,52 @@ static void put_error(struct buf *b, int64_t estimate, int64_t peak)
         buf_printf(b, " %+6.1f %%", run_percent(estimate, peak));
 }
 
-static void put_estimate(struct buf *b, const struct estimate *x,
-                         int64_t peak)
+/* Has an earlier wave refused the estimate already, for the same reason? */
+static bool said_before(const struct run_work *w, int64_t wave,
+                        const struct estimate *x)
 {
+    int64_t i, k;
+
+    for (i = 0; i < wave; i++)
+        for (k = 0; k < w->wave[i].n_estimate; k++) {
+            const struct estimate *y = &w->wave[i].estimate[k];
+            if (!y->supported && strcmp(y->name, x->name) == 0 &&
+                strcmp(y->reason, x->reason) == 0) return true;
+        }
+    return false;
+}
+
+static void put_estimate(const struct run_work *w, int64_t wave,
+                         const struct estimate *x, struct buf *b)
+{
+    int64_t peak = run_peak(w, wave);
+
     buf_printf(b, "  %-14s", x->name);
     put_gb(b, 9, x->priced ? x->raw : -1);
     put_error(b, x->priced ? x->raw : -1, peak);
     put_gb(b, 11, x->priced ? x->admitted : -1);
     put_error(b, x->priced ? x->admitted : -1, peak);
-    if (!x->supported) buf_printf(b, "  refused: %s", x->reason);
-    if (x->supported && peak > 0 && x->raw < peak) buf_puts(b, "  UNDER");
+    if (!x->supported && said_before(w, wave, x))
+        buf_puts(b, "  refused, as above");
+    else if (!x->supported)
+        buf_printf(b, "  refused: %s", x->reason);
+    if (x->supported && peak > 0 && x->raw < peak)
+        buf_puts(b, w->x->colour ? "  \033[31mUNDER\033[0m" : "  UNDER");
+}
+
+/* Is there no estimate of any wave, for one reason? */
+static bool refuses_all(const struct run_work *w)
+{
+    const struct estimate *first = &w->wave[0].estimate[0];
+    int64_t i, k;
+
+    for (i = 0; i < w->c->waves; i++)
+        for (k = 0; k < w->wave[i].n_estimate; k++) {
+            const struct estimate *x = &w->wave[i].estimate[k];
+            if (x->supported || x->priced ||
+                strcmp(x->reason, first->reason) != 0) return false;
+        }
+    return w->wave[0].n_estimate > 1;
 }
 
 static void put_loss(struct buf *b, const struct run_wave *v)
@@ -55,22 +91,36 @@ static void put_loss(struct buf *b, const struct run_wave *v)
         buf_printf(b, " %10s", "-");
 }
 
-static void put_wave_lines(const struct run_work *w, int64_t i, struct buf *b)
+static void put_wave(const struct run_work *w, int64_t i, struct buf *b)
 {
     const struct run_wave *v = &w->wave[i];
-    int64_t peak = run_peak(w, i), k;
+    int64_t peak = run_peak(w, i);
     char name[512];
 
     snprintf(name, sizeof name, "%s/%s", w->s->name, w->c->name);
-    for (k = 0; k < v->n_estimate; k++) {
-        buf_printf(b, "%-*s  %4" PRId64 " %-4s", w->x->name_width, name, i,
-                   v->cold ? "cold" : "warm");
-        if (peak >= 0)
-            put_gb(b, 9, peak);
-        else
-            buf_printf(b, " %9s", record_status_name(v->status));
-        if (w->x->ops->computes) put_loss(b, v);
-        put_estimate(b, &v->estimate[k], peak);
+    buf_printf(b, "%-*s  %4" PRId64 " %-4s", w->x->name_width, name, i,
+               v->cold ? "cold" : "warm");
+    if (peak >= 0)
+        put_gb(b, 9, peak);
+    else
+        buf_printf(b, " %9s", record_status_name(v->status));
+    if (w->x->ops->computes) put_loss(b, v);
+}
+
+/* A line an estimate; where none applies to the case, a line a wave, and the
+** reason once. */
+static void put_wave_lines(const struct run_work *w, int64_t i, struct buf *b)
+{
+    const struct run_wave *v = &w->wave[i];
+    bool none = refuses_all(w);
+    int64_t k;
+
+    for (k = 0; k < (none ? 1 : v->n_estimate); k++) {
+        put_wave(w, i, b);
+        if (!none)
+            put_estimate(w, i, &v->estimate[k], b);
+        else if (i == 0)
+            buf_printf(b, "  no estimates: %s", v->estimate[0].reason);
         buf_putc(b, '\n');
     }
 }
