@@ -41,19 +41,20 @@ const char *suggest(const char *word, const char *const *list)
 {
     size_t n = strlen(word);
     int best = n < 6 ? 2 : (int)(n / 3) + 1;    /* first distance too far */
-    const char *found = NULL;
+    const char *found = NULL, *begins = NULL;
 
     if (n == 0 || n > LONGEST) return NULL;
     for (; *list != NULL; list++) {
         size_t m = strlen(*list);
         int d;
         if (m > LONGEST) continue;
-        if (n >= 3 && strncmp(*list, word, n) == 0) return *list;
+        if (n >= 3 && strncmp(*list, word, n) == 0 &&
+            (begins == NULL || m < strlen(begins))) begins = *list;
         d = distance(word, (int)n, *list, (int)m);
         if (d < best && 2 * d <= (int)(n > m ? n : m)) {
             best = d;
             found = *list;
         }
     }
-    return found;
+    return begins != NULL ? begins : found;
 }

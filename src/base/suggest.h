@@ -5,9 +5,10 @@
 #define BASE_SUGGEST_H
 
 /* The word of the NULL-terminated list that begins with word (three letters at
-** least), else the one that is fewest edits (insert, delete, replace, swap of
-** neighbours) away from it, the first of equals; NULL when none is near enough
-** to be meant (a third of its letters, at least one, and half of them kept). */
+** least; the shortest such, the first of equals), else the one that is fewest
+** edits (insert, delete, replace, swap of neighbours) away from it, the first
+** of equals; NULL when none is near enough to be meant (a third of its letters,
+** at least one, and half of them kept). */
 const char *suggest(const char *word, const char *const *list);
 
 #endif

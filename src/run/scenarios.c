@@ -47,8 +47,12 @@ static int not_found(const char *name, const char *data, struct err *e)
                        "after --: ... -- %s)", name, name);
     if (scenarios_shipped(data, &path, &n, &ignored) != ERR_OK) n = 0;
     base = calloc((size_t)n + 1, sizeof *base);
-    for (i = 0; i < n && base != NULL; i++)
-        base[i] = strrchr(path[i], '/') + 1;
+    for (i = 0; i < n && base != NULL; i++) {
+        char *file = strrchr(path[i], '/') + 1;
+        if (strstr(name, ".lua") == NULL)
+            file[strlen(file) - strlen(".lua")] = '\0';
+        base[i] = file;
+    }
     if (base != NULL && strchr(name, '/') == NULL) near = suggest(name, base);
     err_set(e, ERR_INPUT, "%s: No such file or directory, here or in "
             "%s/scenarios (%s%s%speakproof list names those)", name, data,

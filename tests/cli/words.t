@@ -20,6 +20,12 @@ $ peakproof run opt | cut -d ' ' -f 1 | sort -u
 $ peakproof run pr-acuracy.lua
 !* peakproof: pr-acuracy.lua: No such file or directory, here or in */scenarios (did you mean pr-accuracy.lua? peakproof list names those)
 = 3
+$ peakproof run pr-acuracy
+!* peakproof: pr-acuracy: No such file or directory, here or in */scenarios (did you mean pr-accuracy? peakproof list names those)
+= 3
+$ peakproof list pr-acc
+!* peakproof: pr-acc: No such file or directory, here or in */scenarios (did you mean pr-accuracy? peakproof list names those)
+= 3
 $ peakproof run nothing-like-it
 !* peakproof: nothing-like-it: No such file or directory, here or in */scenarios (peakproof list names those)
 = 3
@@ -75,3 +81,19 @@ $ (ulimit -Ss 100; peakproof version >/dev/null)
 $ (ulimit -s 100; peakproof version)
 ! peakproof: a stack of 102400 bytes is too small (ulimit -s 1024)
 = 1
+
+# UNDER is red on a terminal, and nowhere else.
+
++ low.lua
+| estimator{name = "low", price = function() return {raw = 1000} end}
+| return {name = "low", cases = {{name = "a", model = "tiny", batch = batch.lengths{300}}}}
+$ TERM=xterm script -qec 'peakproof run low.lua' said >/dev/null; grep -c "$(printf '\033\\[31mUNDER\033\\[0m')" said
+> 1
+$ TERM=xterm NO_COLOR=1 script -qec 'peakproof run low.lua' said >/dev/null; grep -c "$(printf '\033')" said
+= 1
+> 0
+$ TERM=dumb script -qec 'peakproof run low.lua' said >/dev/null; grep -c "$(printf '\033')" said
+= 1
+> 0
+$ TERM=xterm peakproof run low.lua | grep -c ' UNDER$'
+> 1

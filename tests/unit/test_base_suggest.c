@@ -12,12 +12,15 @@
 static const char *const words[] = {
     "layers", "experts", "cp", "ep", "attention_rows", "gdn_rows", NULL
 };
+static const char *const by_prefix[] = {"on", "one-and-a", "one-b", NULL};
 
 static void test_near(void **state)
 {
     (void)state;
     assert_string_equal(suggest("layer", words), "layers");
     assert_string_equal(suggest("alyers", words), "layers");
+    assert_string_equal(suggest("attent", words), "attention_rows");
+    assert_string_equal(suggest("one", by_prefix), "one-b");
     assert_string_equal(suggest("expertss", words), "experts");
     assert_string_equal(suggest("attention_row", words), "attention_rows");
     assert_string_equal(suggest("gdm_rosw", words), "gdn_rows");
