@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench/command.h"
+#include "bench/list_models.h"
 #include "run/data_dir.h"
 #include "run/scenarios.h"
 
@@ -127,6 +128,10 @@ static int run(const struct args *a, struct err *e)
     struct buf b = BUF_INIT;
     int rc;
 
+    if (args_has(a, "models"))
+        return a->n_operand == 0 && a->n_setting == 0
+               ? list_models(a->json, e)
+               : err_set(e, ERR_USAGE, "list: --models takes no scenario");
     if (a->n_operand == 0)
         rc = load_shipped(a, &set, e);
     else
@@ -145,19 +150,22 @@ static int run(const struct args *a, struct err *e)
 }
 
 static const struct command_option options[] = {
+    {"models", 0, NULL, "the shipped models instead, with what they are",
+     NULL, false},
     {"unsafe", 0, NULL, "let the scenario use io and os", NULL, false},
     {NULL, 0, NULL, NULL, NULL, false}
 };
 
 static const char *const examples[] = {
-    "peakproof list", "peakproof list pr-accuracy.lua",
-    "peakproof list my.lua -- tokens=32768", NULL
+    "peakproof list", "peakproof list pr-accuracy",
+    "peakproof list sweep -- count=3", "peakproof list --models", NULL
 };
 
 const struct command cmd_list = {
     .name = "list",
-    .synopsis = "[SCENARIO.lua] [--unsafe] [--json] [-- name=value...]",
-    .about = "scenarios, their options and cases",
+    .synopsis = "[SCENARIO.lua | --models] [--unsafe] [--json] "
+                "[-- name=value...]",
+    .about = "scenarios, their options and cases; the shipped models",
     .text = "Without an operand: the shipped scenarios, one a line. With "
             "one: its options with their defaults, and its cases, as the "
             "settings after -- make them.",

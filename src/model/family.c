@@ -44,6 +44,11 @@ static const struct family families[] = {
 };
 #define N_FAMILIES (sizeof families / sizeof families[0])
 
+const struct family *family_at(int i)
+{
+    return i >= 0 && i < (int)N_FAMILIES ? &families[i] : NULL;
+}
+
 const struct family *family_find(const char *type)
 {
     size_t i;

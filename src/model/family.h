@@ -42,6 +42,8 @@ struct family {
     const struct family_names *names;
 };
 
+/* One by one from 0, in the order of the table; NULL behind the last. */
+const struct family *family_at(int i);
 /* NULL when the type is not known. */
 const struct family *family_find(const char *type);
 /* The known types, for messages: "a, b, c". */

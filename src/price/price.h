@@ -179,6 +179,7 @@ struct price_estimator {
     const char *name;
     int (*price)(const struct price_facts *f, struct estimate *out,
                  struct err *e);
+    const char *about;      /* for people */
 };
 extern const struct price_estimator price_estimators[PRICE_ESTIMATORS];
 /* Does a run show estimator i beside a wave whose case names none? Those of
@@ -190,6 +191,8 @@ bool price_shows(int i, const struct price_facts *f);
 ** (retained.md 3), which nothing shows unless a case names them. NULL: none
 ** is called so. */
 const struct price_estimator *price_find(const char *name);
+/* The earlier versions one by one, from 0; NULL behind the last. */
+const struct price_estimator *price_earlier(int i);
 
 /* The chance that is left to a wave of which only load_cv is known: some rank
 ** is given more in some layer than per-rank-any was charged. */
