@@ -15,6 +15,9 @@ DESTDIR ?=
 # A tree without its history is told its version (.ci/run does).
 VERSION := $(or $(PEAKPROOF_VERSION),$(shell \
              git describe --tags --always --dirty 2>/dev/null),unknown)
+# The release is the newest of CHANGELOG.md; its tag is v and this.
+RELEASE := $(shell sed -n 's/^\#\# \([0-9][0-9.]*\).*/\1/p' CHANGELOG.md | \
+             head -n 1)
 
 # g++ is for tests: the CUDA sources on emulated threads are C++.
 PACKAGES := gcc g++ libc6-dev pkgconf liblua5.4-dev libjansson-dev \
@@ -65,8 +68,11 @@ LIB_ALL := $(MODULES:%=$(BUILD)/lib%.a)
 MAIN    := $(call objs,$(wildcard bench/*.c))
 PROG    := $(BUILD)/peakproof
 
+# For people at a terminal, from the program's own tables.
+MANUAL  := $(BUILD)/peakproof.1 $(BUILD)/peakproof.bash
+
 .PHONY: all
-all: $(PROG)
+all: $(PROG) $(MANUAL)
 
 # ---- building --------------------------------------------------------------
 
@@ -92,6 +98,7 @@ $(BUILD)/src/dev/cpu/%.o: private CFLAGS += \
 VERSION_O := $(BUILD)/src/base/version.o $(BUILD)/fake/src/base/version.o
 $(VERSION_O): $(BUILD)/version
 $(VERSION_O): CFLAGS += -DPEAKPROOF_VERSION='"$(VERSION)"' \
+                        -DPEAKPROOF_RELEASE='"$(RELEASE)"' \
                         -DPEAKPROOF_PREFIX='"$(PREFIX)"'
 
 # Files that change when what they stand for does, so that objects made with
@@ -102,8 +109,15 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(OPT) $(SAN)' | cmp -s - $@ || \
 	    echo '$(CC) $(OPT) $(SAN)' >$@
 $(BUILD)/version: FORCE
-	@mkdir -p $(@D); echo '$(VERSION) $(PREFIX)' | cmp -s - $@ || \
-	    echo '$(VERSION) $(PREFIX)' >$@
+	@mkdir -p $(@D); echo '$(VERSION) $(RELEASE) $(PREFIX)' | \
+	    cmp -s - $@ || echo '$(VERSION) $(RELEASE) $(PREFIX)' >$@
+
+$(BUILD)/peakproof.1: $(PROG)
+	$(call say,GEN,$@)
+	$(Q)$(PROG) help man >$@.new && mv $@.new $@
+$(BUILD)/peakproof.bash: $(PROG)
+	$(call say,GEN,$@)
+	$(Q)$(PROG) help bash-completion >$@.new && mv $@.new $@
 
 define archive
 $(BUILD)/lib$(1).a: $(call objs,$(call src_of,$(1)))
@@ -144,7 +158,7 @@ report:
 
 # ---- the rest --------------------------------------------------------------
 
-.PHONY: deps install clean help
+.PHONY: deps install uninstall clean help
 deps:
 	@sh tests/deps.sh $(PACKAGES)
 
@@ -153,10 +167,11 @@ ifneq ($(filter deps,$(MAKECMDGOALS)),)
 $(BUILD)/flags $(BUILD)/version test report have-tests: | deps
 endif
 
+# The CUDA module goes along where "make cuda" has built it.
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/peakproof
-	install $(PROG) $(DESTDIR)$(PREFIX)/bin/peakproof
-	cp -R lua/. reports/published $(DESTDIR)$(PREFIX)/share/peakproof
+	@sh tests/install.sh install '$(BUILD)' '$(DESTDIR)$(PREFIX)'
+uninstall:
+	@sh tests/install.sh uninstall '$(BUILD)' '$(DESTDIR)$(PREFIX)'
 
 clean:
 	rm -rf $(BUILD) $(BUILD)-san $(BUILD)-tsan $(BUILD)-fuzz out
@@ -181,7 +196,8 @@ help:
 	@echo 'make lint      style and dependency checks alone'
 	@echo 'make bench     rates and times of the program'
 	@echo 'make fuzz      fuzz the readers (clang; FUZZ_SECONDS=20 each)'
-	@echo 'make install   to PREFIX=/usr/local, below DESTDIR'
+	@echo 'make install   to PREFIX=/usr/local, below DESTDIR: program, CUDA'
+	@echo '               module, man page, completion; make uninstall'
 	@echo 'make clean     remove what was built, and out/'
 	@echo 'Variables: BUILD=dir SAN=address,undefined WERROR=1 V=1 CC=cc'
 

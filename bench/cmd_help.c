@@ -5,6 +5,9 @@
 #include "base/category.h"
 #include "base/suggest.h"
 #include "bench/command.h"
+#include "bench/manual.h"
+#include "model/family.h"
+#include "price/price.h"
 
 /* The list of terms, names in a column. */
 static void put_terms(struct buf *out)
@@ -12,6 +15,38 @@ static void put_terms(struct buf *out)
     for (int i = 0; i < CAT_COUNT; i++)
         buf_printf(out, "%-19s%s\n", category_name((enum category)i),
                    category_help((enum category)i));
+}
+
+/* The families, and of which parts their layers are. */
+static void put_families(struct buf *out)
+{
+    static const struct { unsigned part; const char *text; } words[] = {
+        {FAMILY_GDN, "gated delta nets"}, {FAMILY_MOE, "routed experts"},
+        {FAMILY_SHARED, "a shared expert"}, {FAMILY_BIAS, "biases"},
+    };
+    const struct family *f;
+    int i;
+    size_t k;
+
+    for (i = 0; (f = family_at(i)) != NULL; i++) {
+        buf_printf(out, "%-18sattention", f->type);
+        for (k = 0; k < sizeof words / sizeof *words; k++)
+            if ((f->parts & words[k].part) != 0)
+                buf_printf(out, ", %s", words[k].text);
+        buf_puts(out, (f->parts & FAMILY_MOE) != 0 ? "\n" : ", dense MLP\n");
+    }
+}
+
+static void put_estimators(struct buf *out)
+{
+    const struct price_estimator *x;
+    int i;
+
+    for (i = 0; i < PRICE_ESTIMATORS; i++)
+        buf_printf(out, "%-18s%s\n", price_estimators[i].name,
+                   price_estimators[i].about);
+    for (i = 0; (x = price_earlier(i)) != NULL; i++)
+        buf_printf(out, "%-18s%s\n", x->name, x->about);
 }
 
 /* A text; or two, and a list between them. */
@@ -37,7 +72,7 @@ static const struct {
      "PEAKPROOF_DATA         folder with models/, data/ and scenarios/,\n"
      "                       instead of the one beside the program\n"
      "PEAKPROOF_MODULE_PATH  folder in which the cuda module is looked for\n"
-     "NO_COLOR, TERM=dumb    no progress line\n",
+     "NO_COLOR, TERM=dumb    no progress line, UNDER is not red\n",
      NULL, NULL},
     {"files",
      "A run writes into its folder (--out):\n\n"
@@ -75,8 +110,8 @@ static const struct {
      "in the data folder (\"peakproof doctor\" says where) is a start to\n"
      "copy.\n\n"
      "Keys of a case: name, about, model, layers, cp, ep, tp, pp,\n"
-     "lora_rank, lora_alpha, waves, dtype, seed, weights, init, tokens, batch,\n"
-     "plan {cut, profile}, head_rows, price_head_rows, output_bytes,\n"
+     "lora_rank, lora_alpha, waves, dtype, seed, weights, init, tokens,\n"
+     "batch, plan {cut, profile}, head_rows, price_head_rows, output_bytes,\n"
      "hybridep_held_rows, routing, load_cv, softmax_offset,\n"
      "cp_attention, learning_rate, device_bytes, tolerance {under, over},\n"
      "published {before_cold, before_warm, after_cold, after_warm}.\n\n"
@@ -89,6 +124,46 @@ static const struct {
      "  estimator{name = \"mine\", price = function(facts)\n"
      "    return {raw = facts.groups[1].attention_rows[1] * 200000}\n"
      "  end}\n", NULL, NULL},
+    {"models",
+     "A model is a config.json of Hugging Face, or a shipped one by its name\n"
+     "(peakproof list --models). Families (model_type):\n\n", put_families,
+     "\nTraining is LoRA on frozen weights: adapters on every projection,\n"
+     "their gradients and Adam's moments; or a forward alone. A backward runs\n"
+     "whole layers again (recompute = \"full\"), nothing (\"none\"), or\n"
+     "modules (\"selective\"). Over context-parallel ranks and experts over\n"
+     "any divisor of them; tensor-parallel ranks of dense models on dry.\n"},
+    {"batch",
+     "A case's batch is one wave of packed sequences:\n\n"
+     "batch.lengths{n, ...}    independent sequences\n"
+     "batch.random{count, length, seed}\n"
+     "                         length a number, or {least, most}\n"
+     "batch.tree{file} or {parents, lengths}\n"
+     "                         a prefix tree: CSV segment,parent,tokens; a\n"
+     "                         root's parent is -1\n"
+     "batch.sequences{file, tree, select}\n"
+     "                         recorded sequences as the tree of the prefixes\n"
+     "                         that they share\n"
+     "batch.pack{file, tree, select, tokens}\n"
+     "                         a list of such, of up to that many tokens each\n"
+     "batch.layout{attention_rows, gdn_rows, stages, routed_rows}\n"
+     "                         rows and stages of each rank as they were\n"
+     "                         recorded; dry alone\n\n"
+     "plan, price and fit take the same as --lengths, --tree, --sequences.\n\n"
+     "Routing says which ranks get the rows of experts, of which every token\n"
+     "goes to top-k: rows x top-k pairs a layer, in all. A histogram (CSV\n"
+     "wave,layer,rank,expert,rows) has the pairs that each rank, the sender,\n"
+     "sends to each expert; what is left out is 0, one wave holds for all,\n"
+     "and a layer's sum must be the pairs of the batch. With scaled = true,\n"
+     "and as {loads = {{...}, ...}}, they are loads of any sum, by which the\n"
+     "batch's pairs are shared out. Experts lie on the ranks in order.\n",
+     NULL, NULL},
+    {"estimators",
+     "What a run shows beside a peak, and what a case's estimators may name:\n"
+     "\n", put_estimators,
+     "\nThe first three are shown beside training waves that recompute whole\n"
+     "layers, the next four beside other modes and waves. NAME/CHANGE is the\n"
+     "same with one thing changed. One that does not cover a case is refused,\n"
+     "with its reason. help scenarios says how to write one's own.\n"},
     {"snapshots",
      "replay --json prints {format, files: [{file, devices: [...]}]}, or\n"
      "{file, error} for a file that cannot be read. A device has:\n\n"
@@ -117,6 +192,25 @@ static const struct {
 };
 enum { N_TOPICS = sizeof topics / sizeof topics[0] };
 
+/* Those that are made of the commands. */
+static bool put_manual(const struct args *a, const char *word,
+                       struct buf *out)
+{
+    const char *names[N_TOPICS + 3] = {NULL};
+    int i;
+
+    for (i = 0; i < N_TOPICS; i++) names[i] = topics[i].name;
+    names[i] = "man";
+    names[i + 1] = "bash-completion";
+    if (strcmp(word, "man") == 0)
+        manual_page(a->all, out);
+    else if (strcmp(word, "bash-completion") == 0)
+        manual_completion(a->all, names, out);
+    else
+        return false;
+    return true;
+}
+
 static int unknown_topic(const struct args *a, const char *word,
                          struct err *e)
 {
@@ -143,6 +237,7 @@ static int put_topic(const struct args *a, const char *word, struct buf *out,
         help_command(c, out);
         return ERR_OK;
     }
+    if (put_manual(a, word, out)) return ERR_OK;
     for (i = 0; i < N_TOPICS; i++) {
         if (strcmp(topics[i].name, word) != 0) continue;
         buf_puts(out, topics[i].text);
@@ -176,7 +271,7 @@ static int run(const struct args *a, struct err *e)
 }
 
 static const char *const examples[] = {
-    "peakproof help", "peakproof help run", "peakproof help exit-codes", NULL
+    "peakproof help", "peakproof help run", "peakproof help models", NULL
 };
 
 const struct command cmd_help = {
@@ -185,7 +280,8 @@ const struct command cmd_help = {
     .about = "what a command does and how; also exit-codes, files, terms, ...",
     .text = "Prints the list of commands, or the help of one command or "
             "topic. Topics: exit-codes, environment, files, terms, "
-            "scenarios, snapshots.",
+            "models, scenarios, batch, estimators, snapshots; and man and "
+            "bash-completion, of which make install makes files.",
     .operand = "TOPIC",
     .max_operands = 1,
     .examples = examples,

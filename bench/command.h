@@ -89,6 +89,10 @@ int args_parse(const struct command *c, int argc, char **argv,
 void args_free(struct args *a);
 
 /* ---- help, generated from the tables ------------------------------------ */
+extern const struct command_option command_common[];    /* of every command */
+extern const struct command_exit { int code; const char *text; }
+    command_exits[];
+extern const int command_n_exits;
 void help_program(const struct command *const *all, struct buf *out);
 void help_command(const struct command *c, struct buf *out);
 /* Every command and option; owned. */

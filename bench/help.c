@@ -6,7 +6,7 @@
 
 enum { WIDTH = 79, OPTION_COLUMN = 26 };
 
-static const struct { int code; const char *text; } exits[] = {
+const struct command_exit command_exits[] = {
     {0, "ok"},
     {1, "the run failed, or a file could not be read or written"},
     {2, "usage: unknown command, option or value"},
@@ -17,9 +17,10 @@ static const struct { int code; const char *text; } exits[] = {
     {7, "wrong numbers"},
     {130, "interrupted; finished cases are kept"},
 };
-enum { N_EXITS = sizeof exits / sizeof exits[0] };
+enum { N_EXITS = sizeof command_exits / sizeof command_exits[0] };
+const int command_n_exits = N_EXITS;
 
-static const struct command_option common[] = {
+const struct command_option command_common[] = {
     {"json", 0, NULL, "print the result as JSON", NULL, false},
     {"help", 'h', NULL, "print this help", NULL, false},
     {NULL, 0, NULL, NULL, NULL, false}
@@ -82,8 +83,8 @@ static void put_exit(struct buf *b, int code)
     int i;
 
     for (i = 0; i < N_EXITS; i++)
-        if (exits[i].code == code)
-            buf_printf(b, "  %3d  %s\n", code, exits[i].text);
+        if (command_exits[i].code == code)
+            buf_printf(b, "  %3d  %s\n", code, command_exits[i].text);
 }
 
 static bool may_exit(const struct command *c, int code)
@@ -115,10 +116,11 @@ void help_command(const struct command *c, struct buf *out)
     put_wrapped(out, c->text, 0, 0);
     buf_puts(out, "\nOptions:\n");
     for (o = c->option; o != NULL && o->name != NULL; o++) put_option(out, o);
-    for (o = common; o->name != NULL; o++) put_option(out, o);
+    for (o = command_common; o->name != NULL; o++) put_option(out, o);
     buf_puts(out, "\nExit codes:\n");
     for (i = 0; i < N_EXITS; i++)
-        if (may_exit(c, exits[i].code)) put_exit(out, exits[i].code);
+        if (may_exit(c, command_exits[i].code))
+            put_exit(out, command_exits[i].code);
     buf_puts(out, "\nExamples:\n");
     for (i = 0; c->examples[i] != NULL; i++)
         buf_printf(out, "  %s\n", c->examples[i]);
@@ -149,8 +151,8 @@ void help_program(const struct command *const *all, struct buf *out)
         put_wrapped(out, all[i]->about, 12, 12);
     }
     buf_puts(out, "\n\"peakproof help COMMAND\" tells its options and "
-             "examples; further topics:\n\"peakproof help exit-codes\", "
-             "\"environment\", \"files\", \"terms\", \"scenarios\".\n");
+             "examples; further topics:\nexit-codes, environment, files, "
+             "terms, models, scenarios, batch, estimators, snapshots.\n");
 }
 
 /* ---- the same as JSON --------------------------------------------------- */
@@ -185,11 +187,11 @@ static json_t *command_json(const struct command *c)
 
     for (o = c->option; o != NULL && o->name != NULL; o++)
         json_array_append_new(options, option_json(o));
-    for (o = common; o->name != NULL; o++)
+    for (o = command_common; o->name != NULL; o++)
         json_array_append_new(options, option_json(o));
     for (i = 0; i < N_EXITS; i++)
-        if (may_exit(c, exits[i].code))
-            json_array_append_new(codes, json_integer(exits[i].code));
+        if (may_exit(c, command_exits[i].code))
+            json_array_append_new(codes, json_integer(command_exits[i].code));
     json_object_set_new(v, "name", json_string(c->name));
     json_object_set_new(v, "synopsis", json_string(c->synopsis));
     json_object_set_new(v, "about", json_string(c->about));
@@ -207,8 +209,8 @@ json_t *help_json(const struct command *const *all)
     for (i = 0; all[i] != NULL; i++)
         json_array_append_new(list, command_json(all[i]));
     for (i = 0; i < N_EXITS; i++) {
-        snprintf(key, sizeof key, "%d", exits[i].code);
-        json_object_set_new(codes, key, json_string(exits[i].text));
+        snprintf(key, sizeof key, "%d", command_exits[i].code);
+        json_object_set_new(codes, key, json_string(command_exits[i].text));
     }
     json_object_set_new(v, "format", json_integer(1));
     json_object_set_new(v, "commands", list);

@@ -1,8 +1,9 @@
 #!/bin/sh
-# usage: run-make.sh
+# usage: run-make.sh [BUILD]
 # What make says on a machine that lacks things: a compiler or headers, apt's
-# lock, git. Compilers and apt-get are stand-ins. The last line is
-# "N passed, N failed".
+# lock, git (compilers and apt-get are stand-ins), and what it installs. The
+# last line is "N passed, N failed".
+build=${1:-build}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 passed=0 failed=0
@@ -67,5 +68,37 @@ PEAKPROOF_VERSION=v9-test make -p -n clean 2>/dev/null |
     grep '^VERSION :\?= ' >"$scratch/said"
 check 'a tree without git is told its version' \
     [ "$(cat "$scratch/said")" = 'VERSION := v9-test' ]
+
+# Into a folder with blanks, from a copy of the build, and out again.
+cp -Rp "$build" "$scratch/b2"
+cp -p "$build/fake/peakproof-cuda.so" "$scratch/b2" 2>/dev/null ||
+    : >"$scratch/b2/peakproof-cuda.so"
+to="$scratch/a place/of mine" root="$scratch/a root"
+installed() {
+    make -s BUILD="$scratch/b2" PREFIX="$to" DESTDIR="$1" "$2" \
+        >"$scratch/said" 2>&1
+}
+check 'install' installed '' install
+cp lua/scenarios/template.lua "$to/share/peakproof/scenarios/mine.lua"
+"$to/bin/peakproof" list >"$scratch/said" 2>&1
+check 'what is installed runs' [ $? -eq 0 ]
+check 'and finds its data' said 'pr-accuracy-ep1'
+check 'man page' [ -s "$to/share/man/man1/peakproof.1" ]
+check 'completion' [ -s "$to/share/bash-completion/completions/peakproof" ]
+check 'CUDA module' [ -e "$to/lib/peakproof/peakproof-cuda.so" ]
+check 'below DESTDIR' installed "$root" install
+check 'too' [ -x "$root$to/bin/peakproof" ]
+check 'uninstall below DESTDIR' installed "$root" uninstall
+check 'leaves no file' [ -z "$(find "$root" -type f)" ]
+check 'uninstall' installed '' uninstall
+find "$to" -type f >"$scratch/said"
+check 'leaves what is not its own' [ "$(cat "$scratch/said")" = \
+    "$to/share/peakproof/scenarios/mine.lua" ]
+
+release=$(sed -n 's/^## \([0-9][0-9.]*\).*/\1/p' CHANGELOG.md | head -n 1)
+"$build/peakproof" version >"$scratch/said"
+check 'the release of CHANGELOG.md' said "peakproof $release ("
+tag=$(git describe --tags --exact-match 2>/dev/null) || tag=v$release
+check 'and of the tag, where there is one' [ "$tag" = "v$release" ]
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -39,7 +39,7 @@ part() {
 
 part 'lint' env BUILD="$build" sh tests/lint.sh
 part 'lists' sh tests/run-lists.sh
-part 'make' sh tests/run-make.sh
+part 'make' sh tests/run-make.sh "$build"
 part 'unit' sh tests/run-unit.sh "$build"
 part 'unit, sanitized' sh tests/run-unit.sh "$build-san"
 part 'cuda, emulated' sh tests/run-unit.sh "$build-san" cuda

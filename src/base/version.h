@@ -7,6 +7,7 @@
 #define BASE_VERSION_H
 
 extern const char peakproof_version[];  /* as "git describe" says it */
+extern const char peakproof_release[];  /* "1.0.0", of CHANGELOG.md */
 extern const char peakproof_prefix[];   /* of "make install" */
 
 #endif

@@ -53,7 +53,8 @@ $ peakproof help help
 > usage: peakproof help [TOPIC] [--json]
 >
 > Prints the list of commands, or the help of one command or topic. Topics:
-> exit-codes, environment, files, terms, scenarios, snapshots.
+> exit-codes, environment, files, terms, models, scenarios, batch, estimators,
+> snapshots; and man and bash-completion, of which make install makes files.
 >
 > Options:
 >       --json              print the result as JSON
@@ -66,11 +67,11 @@ $ peakproof help help
 > Examples:
 >   peakproof help
 >   peakproof help run
->   peakproof help exit-codes
+>   peakproof help models
 
 # Every command and topic has help of at most 80 columns, and JSON parses.
 
-$ for c in $(peakproof --help | sed -n 's/^  \([a-z]*\) .*/\1/p') exit-codes environment files terms scenarios; do peakproof help $c || echo bad $c; done | awk 'length > 80'
+$ for c in $(peakproof --help | sed -n 's/^  \([a-z]*\) .*/\1/p') exit-codes environment files terms models scenarios batch estimators snapshots; do peakproof help $c || echo bad $c; done | awk 'length > 80'
 $ peakproof help --json >a; head -n 3 a
 > {
 >   "format": 1,
@@ -84,7 +85,7 @@ $ peakproof help exit-codes --json
 > }
 
 $ peakproof version
->* peakproof *
+>* peakproof [0-9]*.[0-9]*.[0-9]* (*)
 >* Lua 5.4*
 >* jansson *
 >* libcsv *
@@ -95,6 +96,7 @@ $ peakproof --version >a; peakproof version >b; cmp a b
 $ peakproof version --json
 > {
 >   "format": 1,
+>* *"release": "[0-9]*.[0-9]*.[0-9]*",
 >* *"version": "*
 >* *"lua": "Lua 5.4*
 >* *"jansson": *
@@ -109,3 +111,49 @@ $ peakproof help >/dev/full
 
 $ { sleep 0.2; peakproof help; echo $? >code; } | true; cat code
 > 1
+
+# Man page and completion: every command, option and fixed value stands in both.
+
+$ peakproof help man >page; sed 's/\\//g' page >words; peakproof help bash-completion >bash
+$ peakproof help --json | sed -n 's/^      "name": "\(.*\)",/SS \1/p; s/^          "name": "\(.*\)",/--\1/p' >names; wc -l <names >count; test $(cat count) -gt 100
+$ grep -v '^SS' names | sort -u | while read o; do grep -qF -- "fB$o" words || echo "man: $o"; grep -qE -- "$o[ ']" bash || echo "bash: $o"; done
+$ grep '^SS' names | while read s c; do grep -qx ".SS $c" page || echo "man: $c"; grep -q "^    $c,-" bash || echo "bash: $c"; done
+$ grep -c '^\.' page >macros; grep '^[.]' page | cut -c 1-3 | sort -u | tr -d '\n'; echo
+> .B .BR.I .PP.SH.SS.TH.TP.fi.nf
++ complete.sh
+| source ./bash
+| for line in 're' 'run --dev' 'run --device ' 'run pr-' 'help est' 'report --format h' 'list sw'; do
+|     COMP_WORDS=(peakproof $line) COMPREPLY=()
+|     case $line in *' ') COMP_WORDS+=('') ;; esac
+|     COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+|     _peakproof
+|     echo "$line: ${COMPREPLY[*]}"
+| done
+$ bash complete.sh
+> re: report replay
+> run --dev: --device
+> run --device : dry cpu cuda
+> run pr-: pr-accuracy-ep1 pr-accuracy
+> help est: estimators
+> report --format h: html
+> list sw: sweep
+
+# The shipped models.
+
+$ peakproof list --models | sed -n '1p; /35B-A3B/p; /^tiny/p'
+> model               family       layers       hidden  experts    bf16 GB
+> Qwen3.5-35B-A3B     qwen3_5_moe  40 (30 GDN)    2048  8 of 256     69.32
+> Qwen3.6-35B-A3B     qwen3_5_moe  40 (30 GDN)    2048  8 of 256     69.32
+> tiny                qwen3_5_moe  4 (3 GDN)        64  2 of 8        0.00
+$ peakproof list --models --json | grep -c '"weight_bytes": 69321221376'
+> 2
+$ peakproof list --models sweep
+! peakproof: list: --models takes no scenario
+= 2
+$ peakproof help families
+! peakproof: help: unknown topic 'families' (see peakproof help)
+= 2
+$ for f in $(peakproof help models | sed -n 's/^\([a-z0-9_]*\)  *attention.*/\1/p'); do echo $f; done | wc -l
+> 10
+$ peakproof help estimators | grep -c '^[a-z0-9-]*  '
+> 12
