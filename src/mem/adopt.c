@@ -1,7 +1,7 @@
 /* adopt.c - an allocator that starts in the middle, see state.h. */
 #include <assert.h>
 
-#include "mem/state.h"
+#include "mem/count.h"
 
 /* The next block of the segment, from prev on. */
 static struct mem_block *link_block(struct mem *m, struct mem_block *prev,
@@ -22,10 +22,9 @@ static struct mem_block *link_used(struct mem *m, struct mem_block *prev,
     struct mem_block *b = link_block(m, prev, use->addr, use->size, pool);
 
     b->state = BLOCK_LIVE;
-    b->category = CAT_OTHER;
-    b->layer = -1;
     b->u.live.requested = use->requested;
-    mem_count_adopted(m, b);
+    b->u.live.tag = (struct mem_tag){CAT_OTHER, PHASE_NONE, -1, NULL};
+    (void)count_live(m, b);
     return b;
 }
 
@@ -35,8 +34,8 @@ static void cache_free(struct mem *m, struct mem_block *first)
 {
     for (struct mem_block *b = first; b != NULL; b = b->next) {
         if (b->state == BLOCK_LIVE || b->state == BLOCK_UNMAPPED) continue;
-        if (block_is_split(b))
-            mem_count_split(m, b->pool, 1, (int64_t)b->size);
+        if (m->config.counters && block_is_split(b))
+            mem_counters_split(m, b->pool, 1, (int64_t)b->size);
         free_set_insert(&m->pool[b->pool], b);
     }
 }

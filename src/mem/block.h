@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mem/mem.h"
+
 /* BLOCK_UNMAPPED: addresses of an expandable segment without memory. */
 enum block_state { BLOCK_UNUSED, BLOCK_FREE, BLOCK_LIVE, BLOCK_UNMAPPED };
 
@@ -21,19 +23,18 @@ struct mem_block {
     struct mem_block *prev, *next;  /* neighbours; next links unused ones */
     union {
         struct {
-            struct mem_block *left, *right;
-            uint64_t rank;          /* pseudo-random, heap-ordered */
-        } tree;                     /* free */
+            struct mem_block *left, *right;     /* in its bin's list or treap */
+            uint32_t rank;          /* pseudo-random, heap-ordered; 0: list */
+            uint32_t bin;
+        } set;                      /* free */
         struct {
             uint64_t requested;
-            const char *op;
-            uint32_t event;         /* index in the trace */
+            struct mem_tag tag;
         } live;
     } u;
+    uint32_t event;                 /* live: index in the trace */
     uint8_t state;                  /* enum block_state */
     uint8_t pool;                   /* 0 small, 1 large */
-    uint8_t category, phase;        /* live: the tag */
-    int16_t layer;
     bool expandable;                /* of an expandable segment */
 };
 

@@ -25,8 +25,8 @@ void mem_unmapped_insert(struct mem *m, struct mem_block *b)
 
     b->state = BLOCK_UNMAPPED;
     while (*link != NULL && (*link)->addr < b->addr)
-        link = &(*link)->u.tree.right;
-    b->u.tree.right = *link;
+        link = &(*link)->u.set.right;
+    b->u.set.right = *link;
     *link = b;
 }
 
@@ -34,8 +34,8 @@ static void unmapped_remove(struct mem *m, const struct mem_block *b)
 {
     struct mem_block **link = &m->unmapped[b->pool];
 
-    while (*link != b) link = &(*link)->u.tree.right;
-    *link = b->u.tree.right;
+    while (*link != b) link = &(*link)->u.set.right;
+    *link = b->u.set.right;
 }
 
 /* ---- blocks ------------------------------------------------------------- */
@@ -147,7 +147,7 @@ static int find(struct mem *m, int pool, uint64_t size,
                 struct mem_block **out, struct err *e)
 {
     for (struct mem_block *b = m->unmapped[pool]; b != NULL;
-         b = b->u.tree.right) {
+         b = b->u.set.right) {
         struct mem_block *from = is_spare(b->prev) ? b->prev : b;
 
         if (!has_room(from, size)) continue;
@@ -190,9 +190,9 @@ static uint64_t could_be(const struct mem_block *b)
                       ? b->next->size : 0);
 }
 
-struct mem_block *mem_expand_fit(const struct mem *m, struct mem_block *b)
+struct mem_block *mem_expand_fit(struct mem *m, struct mem_block *b)
 {
-    const struct free_set *set = &m->pool[b->pool];
+    struct free_set *set = &m->pool[b->pool];
     struct mem_block *next = free_set_next(set, b);
 
     while (b->expandable && next != NULL && could_be(next) < could_be(b)) {
@@ -241,7 +241,7 @@ bool mem_unmap_block(struct mem *m, struct mem_block *b)
 }
 
 /* The cached block that holds addr; looks at all. */
-static struct mem_block *find_cached(const struct mem *m, uint64_t addr)
+static struct mem_block *find_cached(struct mem *m, uint64_t addr)
 {
     for (int pool = 0; pool < 2; pool++) {
         struct mem_block *b = free_set_fit(&m->pool[pool], MIN_BLOCK);

@@ -3,28 +3,14 @@
 
 #include "base/random.h"
 
-/* Bins grow with size: one for each of the first 32 multiples of 512, then 16
-** for each power of two. */
-static unsigned bin_of(uint64_t size)
-{
-    uint64_t units = size / 512;
-    unsigned e;
+/* A list that is walked further becomes a treap. */
+enum { LIST_WALK = 24 };
 
-    if (units < 16) return (unsigned)units;
-    e = 59 - (unsigned)__builtin_clzll(units);
-    return (e << 4) + (unsigned)(units >> e);
-}
-
-static bool is_before(const struct mem_block *a, uint64_t size, uint64_t addr)
+/* Scatters an address over 32 bits, never 0: equal inputs give equal trees,
+** and no stride of addresses gives a tall one. */
+static uint32_t rank_of(const struct mem_block *b)
 {
-    return a->size != size ? a->size < size : a->addr < addr;
-}
-
-/* Scatters an address over 64 bits: equal inputs give equal trees, and no
-** stride of addresses gives a tall one. */
-static uint64_t rank_of(uint64_t x)
-{
-    return random_mix(x);
+    return (uint32_t)random_mix(b->addr) | 1;
 }
 
 /* ---- treap: parents outrank their children ------------------------------ */
@@ -33,21 +19,22 @@ static uint64_t rank_of(uint64_t x)
 ** the nodes before b and those after. */
 static void tree_insert(struct mem_block **link, struct mem_block *b)
 {
-    struct mem_block **left = &b->u.tree.left, **right = &b->u.tree.right;
+    struct mem_block **left = &b->u.set.left, **right = &b->u.set.right;
     struct mem_block *t;
 
-    while ((t = *link) != NULL && t->u.tree.rank > b->u.tree.rank)
-        link = is_before(t, b->size, b->addr) ? &t->u.tree.right
-                                              : &t->u.tree.left;
+    b->u.set.rank = rank_of(b);
+    while ((t = *link) != NULL && t->u.set.rank > b->u.set.rank)
+        link = free_set_is_before(t, b->size, b->addr) ? &t->u.set.right
+                                                       : &t->u.set.left;
     *link = b;
     while (t != NULL) {
-        if (is_before(t, b->size, b->addr)) {
+        if (free_set_is_before(t, b->size, b->addr)) {
             *left = t;
-            left = &t->u.tree.right;
+            left = &t->u.set.right;
             t = *left;
         } else {
             *right = t;
-            right = &t->u.tree.left;
+            right = &t->u.set.left;
             t = *right;
         }
     }
@@ -57,103 +44,133 @@ static void tree_insert(struct mem_block **link, struct mem_block *b)
 /* Puts the merge of b's two subtrees in its place. */
 static void tree_remove(struct mem_block **link, const struct mem_block *b)
 {
-    struct mem_block *l = b->u.tree.left, *r = b->u.tree.right;
+    struct mem_block *l = b->u.set.left, *r = b->u.set.right;
 
     while (*link != b)
-        link = is_before(*link, b->size, b->addr) ? &(*link)->u.tree.right
-                                                  : &(*link)->u.tree.left;
+        link = free_set_is_before(*link, b->size, b->addr)
+             ? &(*link)->u.set.right : &(*link)->u.set.left;
     while (l != NULL && r != NULL) {
-        if (l->u.tree.rank > r->u.tree.rank) {
+        if (l->u.set.rank > r->u.set.rank) {
             *link = l;
-            link = &l->u.tree.right;
+            link = &l->u.set.right;
             l = *link;
         } else {
             *link = r;
-            link = &r->u.tree.left;
+            link = &r->u.set.left;
             r = *link;
         }
     }
     *link = l != NULL ? l : r;
 }
 
-/* The first node that is not before (size, addr). */
-static struct mem_block *tree_lower_bound(struct mem_block *t, uint64_t size,
-                                          uint64_t addr)
+/* The first node that is not before (size, addr), and the last that is. */
+static struct mem_block *tree_bound(struct mem_block *t, uint64_t size,
+                                    uint64_t addr, struct mem_block **before)
 {
     struct mem_block *best = NULL;
 
+    *before = NULL;
     while (t != NULL) {
-        if (is_before(t, size, addr)) {
-            t = t->u.tree.right;
+        if (free_set_is_before(t, size, addr)) {
+            *before = t;
+            t = t->u.set.right;
         } else {
             best = t;
-            t = t->u.tree.left;
+            t = t->u.set.left;
         }
     }
     return best;
 }
 
-/* ---- set ---------------------------------------------------------------- */
+/* ---- bins --------------------------------------------------------------- */
 
-void free_set_insert(struct free_set *s, struct mem_block *b)
+static bool is_tree(const struct mem_block *first)
 {
-    unsigned bin = bin_of(b->size);
-
-    b->state = BLOCK_FREE;
-    b->u.tree.rank = rank_of(b->addr);
-    s->map[bin / 64] |= UINT64_C(1) << bin % 64;
-    s->words |= UINT64_C(1) << bin / 64;
-    tree_insert(&s->root[bin], b);
+    return first != NULL && first->u.set.rank != 0;
 }
 
-void free_set_remove(struct free_set *s, struct mem_block *b)
+static void to_tree(struct mem_block **root)
 {
-    unsigned bin = bin_of(b->size);
+    struct mem_block *b = *root, *next;
 
-    tree_remove(&s->root[bin], b);
-    if (s->root[bin] != NULL) return;
-    s->map[bin / 64] &= ~(UINT64_C(1) << bin % 64);
-    if (s->map[bin / 64] == 0) s->words &= ~(UINT64_C(1) << bin / 64);
-}
-
-/* The first bin in use at or above bin; SET_BINS: none. */
-static unsigned next_bin(const struct free_set *s, unsigned bin)
-{
-    unsigned word = bin / 64;
-    uint64_t bits, words;
-
-    if (bin >= SET_BINS) return SET_BINS;
-    bits = s->map[word] & ~UINT64_C(0) << bin % 64;
-    if (bits == 0) {
-        words = s->words & ~UINT64_C(0) << (word + 1);
-        if (words == 0) return SET_BINS;
-        word = (unsigned)__builtin_ctzll(words);
-        bits = s->map[word];
+    for (*root = NULL; b != NULL; b = next) {
+        next = b->u.set.right;
+        tree_insert(root, b);
     }
-    return word * 64 + (unsigned)__builtin_ctzll(bits);
 }
 
-/* The first block not before (size, addr). A higher bin holds only larger
-** sizes, so its least block is the answer. */
-static struct mem_block *lower_bound(const struct free_set *s, uint64_t size,
-                                     uint64_t addr)
+/* The first block of a bin that is not before (size, addr), and the last that
+** is; NULL: none. */
+static struct mem_block *bin_bound(struct mem_block **first, uint64_t size,
+                                   uint64_t addr, struct mem_block **before)
 {
-    unsigned bin = bin_of(size);
-    struct mem_block *b = tree_lower_bound(s->root[bin], size, addr);
+    struct mem_block *b = *first;
+    int walk = LIST_WALK;
 
-    if (b != NULL) return b;
-    bin = next_bin(s, bin + 1);
-    if (bin == SET_BINS) return NULL;
-    for (b = s->root[bin]; b->u.tree.left != NULL; b = b->u.tree.left) {}
+    *before = NULL;
+    if (is_tree(b)) return tree_bound(b, size, addr, before);
+    while (b != NULL && free_set_is_before(b, size, addr)) {
+        if (walk-- == 0) {
+            to_tree(first);
+            return tree_bound(*first, size, addr, before);
+        }
+        *before = b;
+        b = b->u.set.right;
+    }
     return b;
 }
 
-struct mem_block *free_set_fit(const struct free_set *s, uint64_t size)
+static struct mem_block *bin_first(struct mem_block *b)
+{
+    while (is_tree(b) && b->u.set.left != NULL) b = b->u.set.left;
+    return b;
+}
+
+void free_set_insert_among(struct free_set *s, struct mem_block *b)
+{
+    struct mem_block **first = &s->first[b->u.set.bin], *left, *right;
+
+    right = bin_bound(first, b->size, b->addr, &left);
+    if (is_tree(*first)) {
+        tree_insert(first, b);
+        return;
+    }
+    b->u.set.left = left;
+    b->u.set.right = right;
+    left->u.set.right = b;
+    if (right != NULL) right->u.set.left = b;
+}
+
+void free_set_remove_ranked(struct free_set *s, struct mem_block *b)
+{
+    unsigned bin = b->u.set.bin;
+
+    tree_remove(&s->first[bin], b);
+    if (s->first[bin] == NULL) free_set_empty_bin(s, bin);
+}
+
+/* ---- set ---------------------------------------------------------------- */
+
+/* The first block not before (size, addr). A higher bin holds only larger
+** sizes, so its least block is the answer. */
+static struct mem_block *lower_bound(struct free_set *s, uint64_t size,
+                                     uint64_t addr)
+{
+    unsigned bin = free_set_bin(size);
+    struct mem_block *before, *b = bin_bound(&s->first[bin], size, addr,
+                                             &before);
+
+    if (b != NULL) return b;
+    bin = free_set_bin_from(s, bin + 1);
+    return bin < SET_BINS ? bin_first(s->first[bin]) : NULL;
+}
+
+struct mem_block *free_set_fit_among(struct free_set *s, uint64_t size)
 {
     return lower_bound(s, size, 0);
 }
 
-struct mem_block *free_set_find(const struct free_set *s, uint64_t size,
+struct mem_block *free_set_find(struct free_set *s, uint64_t size,
                                 uint64_t addr)
 {
     struct mem_block *b = lower_bound(s, size, addr);
@@ -161,18 +178,17 @@ struct mem_block *free_set_find(const struct free_set *s, uint64_t size,
     return b != NULL && b->size == size && b->addr == addr ? b : NULL;
 }
 
-struct mem_block *free_set_next(const struct free_set *s,
-                                const struct mem_block *b)
+struct mem_block *free_set_next(struct free_set *s, const struct mem_block *b)
 {
     return lower_bound(s, b->size, b->addr + 1);
 }
 
 /* The last block of the highest bin in use below bin; NULL: none. */
-static struct mem_block *last_below(const struct free_set *s, unsigned bin)
+static struct mem_block *last_below(struct free_set *s, unsigned bin)
 {
     unsigned word = bin / 64;
     uint64_t bits = s->map[word] & ((UINT64_C(1) << bin % 64) - 1);
-    struct mem_block *b;
+    struct mem_block *last;
 
     if (bits == 0) {
         uint64_t words = s->words & ((UINT64_C(1) << word) - 1);
@@ -181,29 +197,22 @@ static struct mem_block *last_below(const struct free_set *s, unsigned bin)
         word = 63 - (unsigned)__builtin_clzll(words);
         bits = s->map[word];
     }
-    b = s->root[word * 64 + 63 - (unsigned)__builtin_clzll(bits)];
-    while (b->u.tree.right != NULL) b = b->u.tree.right;
-    return b;
+    bin = word * 64 + 63 - (unsigned)__builtin_clzll(bits);
+    (void)bin_bound(&s->first[bin], UINT64_MAX, 0, &last);
+    return last;
 }
 
-struct mem_block *free_set_previous(const struct free_set *s,
+struct mem_block *free_set_previous(struct free_set *s,
                                     const struct mem_block *b)
 {
-    unsigned bin = bin_of(b->size);
-    struct mem_block *t = s->root[bin], *best = NULL;
+    unsigned bin = free_set_bin(b->size);
+    struct mem_block *before;
 
-    while (t != NULL) {
-        if (is_before(t, b->size, b->addr)) {
-            best = t;
-            t = t->u.tree.right;
-        } else {
-            t = t->u.tree.left;
-        }
-    }
-    return best != NULL ? best : last_below(s, bin);
+    (void)bin_bound(&s->first[bin], b->size, b->addr, &before);
+    return before != NULL ? before : last_below(s, bin);
 }
 
-struct mem_block *free_set_last(const struct free_set *s)
+struct mem_block *free_set_last(struct free_set *s)
 {
     return last_below(s, SET_BINS - 1);     /* which no size reaches */
 }

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "mem/state.h"
+#include "mem/count.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -70,6 +70,7 @@ int mem_new(const struct mem_config *c, struct mem_source src,
     if (m == NULL) return err_nomem(e);
     m->config = *c;
     set_defaults(&m->config);
+    for (int i = 0; i < 16; i++) m->divides |= c->roundup_divisions[i] > 1;
     m->source = src;
     mem_mark_peak(m);
     *out = m;
@@ -222,12 +223,11 @@ static bool put_oversize(struct mem *m, int pool, uint64_t size)
 static int get_segment(struct mem *m, uint64_t bytes, int pool,
                        struct mem_block **out, struct err *e)
 {
-    uint64_t reserved = m->tally[MEM_RESERVED_BYTES][MEM_ALL].current;
     uint64_t limit = m->config.limit_bytes, addr;
     struct mem_block *b;
     int rc;
 
-    if (limit != 0 && bytes > limit - reserved)
+    if (limit != 0 && bytes > limit - m->reserved.now)
         return err_set(e, ERR_OOM, "limit %" PRIu64 " B", limit);
     rc = m->source.get(m->source.ctx, bytes, &addr, e);
     if (rc != ERR_OK) return rc;
@@ -250,16 +250,14 @@ static int get_memory(struct mem *m, uint64_t size, int pool,
 }
 
 static int out_of_memory(const struct mem *m, uint64_t bytes,
-                         const struct mem_tag *tag, const char *why,
-                         struct err *e)
+                         struct mem_tag tag, const char *why, struct err *e)
 {
     return err_set(e, ERR_OOM, "out of device memory: %s (layer %d, %s, %s) "
                    "requests %" PRIu64 " B; allocated %" PRIu64
                    " B, reserved %" PRIu64 " B, %s",
-                   tag->op != NULL ? tag->op : "unnamed", tag->layer,
-                   mem_phase_name(tag->phase), category_name(tag->category),
-                   bytes, m->tally[MEM_ALLOCATED_BYTES][MEM_ALL].current,
-                   m->tally[MEM_RESERVED_BYTES][MEM_ALL].current, why);
+                   tag.op != NULL ? tag.op : "unnamed", tag.layer,
+                   mem_phase_name(tag.phase), category_name(tag.category),
+                   bytes, m->allocated.now, m->reserved.now, why);
 }
 
 /* A.5, steps 5 and 6: a segment, after giving back what is cached if the
@@ -280,26 +278,13 @@ static int new_segment(struct mem *m, uint64_t size, int pool,
     return rc;
 }
 
-/* A block of size bytes or more when none is cached. Apart from mem_alloc,
-** which it keeps free of a struct err. */
-static int take_new(struct mem *m, uint64_t bytes, uint64_t size,
-                    const struct mem_tag *tag, struct mem_block **out,
-                    struct err *e)
-{
-    struct err why;
-    int rc = new_segment(m, size, pool_of(size), out, &why);
-
-    if (rc == ERR_OK) return ERR_OK;
-    if (rc == ERR_OOM) return out_of_memory(m, bytes, tag, why.text, e);
-    return err_set(e, why.code, "%s", why.text);
-}
-
 /* ---- allocate ----------------------------------------------------------- */
 
 /* A.6: only the best fit is looked at; taken out of the pool. */
-static struct mem_block *take_cached(struct mem *m, uint64_t size)
+static inline struct mem_block *take_cached(struct mem *m, uint64_t size)
 {
-    struct free_set *set = &m->pool[pool_of(size)];
+    struct free_set *set = size <= SMALL_MAX ? &m->pool[POOL_SMALL]
+                                             : &m->pool[POOL_LARGE];
     struct mem_block *b = free_set_fit(set, size);
     uint64_t max = m->config.max_split_bytes;
 
@@ -312,26 +297,35 @@ static struct mem_block *take_cached(struct mem *m, uint64_t size)
     return b;
 }
 
-/* A.7: the low part is handed out, the rest is cached when it is worth it.
-** b is in no set. */
-static void split(struct mem *m, struct mem_block *b, uint64_t size)
+/* A.7: is what is left worth caching? */
+static inline bool is_rest(const struct mem *m, const struct mem_block *b,
+                           uint64_t size)
 {
     uint64_t rest = b->size - size;
-    bool was_split = block_is_split(b);
-    struct mem_block *r;
 
-    if (b->pool == POOL_SMALL || m->ranges != NULL
-            ? rest < MIN_BLOCK
-            : size >= m->config.max_split_bytes || rest <= SMALL_MAX) {
-        if (was_split) mem_count_split(m, b->pool, -1, -(int64_t)b->size);
-        return;
-    }
-    if (!b->expandable)
-        mem_count_split(m, b->pool, was_split ? 0 : 1,
-                        was_split ? -(int64_t)size : (int64_t)rest);
-    r = block_take(&m->store);
+    if (b->pool == POOL_SMALL || m->ranges != NULL) return rest >= MIN_BLOCK;
+    return rest > SMALL_MAX && size < m->config.max_split_bytes;
+}
+
+static void count_split(struct mem *m, const struct mem_block *b,
+                        uint64_t size, bool rest)
+{
+    int64_t part = (int64_t)size, whole = (int64_t)b->size;
+
+    if (b->expandable) return;
+    if (block_is_split(b))
+        mem_counters_split(m, b->pool, rest ? 0 : -1, rest ? -part : -whole);
+    else if (rest)
+        mem_counters_split(m, b->pool, 1, whole - part);
+}
+
+/* A.7: the low part is handed out, the rest is cached. b is in no set. */
+static inline void split(struct mem *m, struct mem_block *b, uint64_t size)
+{
+    struct mem_block *r = block_take(&m->store);
+
     r->addr = b->addr + size;
-    r->size = rest;
+    r->size = b->size - size;
     r->pool = b->pool;
     r->expandable = b->expandable;
     r->prev = b;
@@ -342,12 +336,44 @@ static void split(struct mem *m, struct mem_block *b, uint64_t size)
     free_set_insert(&m->pool[b->pool], r);
 }
 
+/* b, in no set, of size bytes or more, becomes the allocation. */
+static inline void hand_out(struct mem *m, struct mem_block *b, uint64_t bytes,
+                            uint64_t size, struct mem_tag tag)
+{
+    bool rest = is_rest(m, b, size);
+
+    if (m->config.counters) count_split(m, b, size, rest);
+    if (rest) split(m, b, size);
+    b->state = BLOCK_LIVE;
+    b->u.live.requested = bytes;
+    b->u.live.tag = tag;
+    count_alloc(m, b);
+}
+
+/* A block when none is cached. Apart from mem_alloc, which is kept free of a
+** struct err. */
+static int take_new(struct mem *m, uint64_t bytes, uint64_t size,
+                    struct mem_tag tag, struct mem_block **out, struct err *e)
+{
+    struct err why;
+    int rc = new_segment(m, size, pool_of(size), out, &why);
+
+    if (rc == ERR_OOM) return out_of_memory(m, bytes, tag, why.text, e);
+    return rc == ERR_OK ? ERR_OK : err_set(e, why.code, "%s", why.text);
+}
+
+/* The two records that a call may take, and its event in the trace. */
+static inline bool make_room(struct mem *m)
+{
+    return (m->store.n_unused >= 2 || block_reserve(&m->store, 2))
+        && (!m->config.trace || mem_trace_reserve(m));
+}
+
 int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
               struct mem_block **out, struct err *e)
 {
     struct mem_block *b;
     uint64_t size;
-    int rc;
 
     assert(tag.category < CAT_COUNT && tag.category != CAT_ROUNDING);
     if (bytes == 0) {
@@ -355,23 +381,17 @@ int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
         return ERR_OK;
     }
     if (bytes >= REQUEST_MAX)
-        return out_of_memory(m, bytes, &tag, "no request may reach 1 EiB", e);
-    if (!block_reserve(&m->store, 2) || !mem_trace_reserve(m))
-        return err_nomem(e);
-    size = mem_round(&m->config, bytes);
+        return out_of_memory(m, bytes, tag, "no request may reach 1 EiB", e);
+    if (!make_room(m)) return err_nomem(e);
+    size = m->divides ? mem_round(&m->config, bytes)
+                      : round_up(bytes, MIN_BLOCK);
     b = take_cached(m, size);
     if (b == NULL) {
-        rc = take_new(m, bytes, size, &tag, &b, e);
+        int rc = take_new(m, bytes, size, tag, out, e);
         if (rc != ERR_OK) return rc;
+        b = *out;
     }
-    split(m, b, size);
-    b->state = BLOCK_LIVE;
-    b->category = tag.category;
-    b->phase = tag.phase;
-    b->layer = tag.layer;
-    b->u.live.requested = bytes;
-    b->u.live.op = tag.op;
-    mem_count_alloc(m, b);
+    hand_out(m, b, bytes, size, tag);
     *out = b;
     return ERR_OK;
 }
@@ -379,7 +399,7 @@ int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
 /* ---- release ------------------------------------------------------------ */
 
 /* Takes in b's next block, which is in no set. */
-static void absorb_next(struct mem *m, struct mem_block *b)
+static inline void absorb_next(struct mem *m, struct mem_block *b)
 {
     struct mem_block *n = b->next;
 
@@ -393,31 +413,21 @@ static void absorb_next(struct mem *m, struct mem_block *b)
 void mem_release(struct mem *m, struct mem_block *b)
 {
     struct free_set *set;
-    int64_t n = 0, bytes = 0;
 
     if (b == NULL) return;
     assert(b->state == BLOCK_LIVE);
     set = &m->pool[b->pool];
-    mem_count_free(m, b);
+    count_free(m, b);
+    if (m->config.counters) mem_counters_merge(m, b);
     if (b->prev != NULL && b->prev->state == BLOCK_FREE) {
         b = b->prev;
         free_set_remove(set, b);
-        n--;
-        bytes -= (int64_t)b->size;
         absorb_next(m, b);
     }
     if (b->next != NULL && b->next->state == BLOCK_FREE) {
         free_set_remove(set, b->next);
-        n--;
-        bytes -= (int64_t)b->next->size;
         absorb_next(m, b);
     }
-    if (b->expandable) n = bytes = 0;
-    if (block_is_split(b)) {
-        n++;
-        bytes += (int64_t)b->size;
-    }
-    mem_count_split(m, b->pool, n, bytes);
     free_set_insert(set, b);
 }
 

@@ -66,6 +66,7 @@ struct mem_config {
     bool expandable;                    /* expandable_segments:True; only
                                            replays have it */
     bool trace;                         /* keep every event */
+    bool counters;                      /* keep what mem_counter tells */
 };
 
 struct mem;
@@ -108,7 +109,8 @@ struct mem_stats {
 };
 void mem_stats(const struct mem *m, struct mem_stats *out);
 
-/* PyTorch's statistics (allocator.md A.10) for both pools and for each. */
+/* PyTorch's statistics (allocator.md A.10) for both pools and for each; where
+** the config asked for counters. */
 enum mem_stat {
     MEM_ALLOCATION, MEM_ALLOCATED_BYTES, MEM_REQUESTED_BYTES,
     MEM_SEGMENT, MEM_RESERVED_BYTES,

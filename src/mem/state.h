@@ -9,9 +9,13 @@
 #include "mem/free_set.h"
 #include "mem/mem.h"
 
-struct tally {
-    uint64_t current, peak;     /* peak since the last mark */
+struct level {
+    uint64_t now, peak;         /* peak since the last mark */
     uint64_t peak_before;       /* highest peak of earlier marks */
+};
+
+struct tally {
+    struct level level;
     uint64_t added;
 };
 
@@ -41,39 +45,49 @@ struct mem_ranges {
 };
 
 struct mem {
-    struct free_set pool[2];    /* small, large */
+    struct mem_config config;   /* defaults filled in */
+    bool divides;               /* some of its roundup_divisions are set */
     const struct mem_ranges *ranges;    /* NULL: no expandable segments */
-    struct mem_block *unmapped[2];      /* by address, linked by tree.right */
     struct block_store store;
-    struct tally tally[MEM_STAT_COUNT][MEM_SCOPE_COUNT];
+    struct level allocated, requested, reserved;
     uint64_t by[CAT_COUNT];     /* requested bytes live now */
+    uint64_t live;              /* allocations */
+    uint64_t events, fingerprint;
     struct highest highest;
     struct baseline baseline;
-    uint64_t events, fingerprint;
     uint64_t retries, ooms, segment_gets, segment_puts;
+    struct mem_block *unmapped[2];      /* by address, linked by set.right */
+    struct free_set pool[2];    /* small, large */
+    struct tally tally[MEM_STAT_COUNT][MEM_SCOPE_COUNT];
 
     struct mem_event *trace;    /* [events], room for trace_cap */
     uint64_t trace_cap;
     struct mem_segment_event *segment_trace;
     uint64_t n_segment_trace, segment_trace_cap;
 
-    struct mem_config config;   /* defaults filled in */
     struct mem_source source;
 };
 
 /* mem.c: a request's rounded bytes; n < 1 EiB. */
 uint64_t mem_round(const struct mem_config *c, uint64_t n);
 
-/* stat.c: counts what has just happened. count_alloc and count_free also
-** note the event in the trace. */
-void mem_count_alloc(struct mem *m, struct mem_block *b);
-void mem_count_free(struct mem *m, const struct mem_block *b);
-/* A block that was there before the first event: no event, no peak's tag. */
-void mem_count_adopted(struct mem *m, const struct mem_block *b);
+/* stat.c: count a segment, and mapped memory, which is reserved and is no
+** segment. */
 void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
                        bool is_free);
+void mem_count_mapped(struct mem *m, int pool, uint64_t bytes, bool is_free);
+
+/* counters.c: what mem_counter tells, where config.counters asks for it. A
+** block that is handed out (sign 1) or let go (-1). */
+void mem_counters_live(struct mem *m, const struct mem_block *b, int sign);
+void mem_counters_segment(struct mem *m, int pool, uint64_t bytes,
+                          bool is_free);
+void mem_counters_reserved(struct mem *m, int pool, int64_t bytes);
 /* The free blocks beside others: n more of them, bytes more in them. */
-void mem_count_split(struct mem *m, int pool, int64_t n, int64_t bytes);
+void mem_counters_split(struct mem *m, int pool, int64_t n, int64_t bytes);
+/* b is let go and will be one with its free neighbours. */
+void mem_counters_merge(struct mem *m, const struct mem_block *b);
+void mem_counters_mark(struct mem *m);
 
 /* expand.c, for replays: once ranges is set, what no cached block satisfies is
 ** mapped. As get_segment for a block of size bytes or more; on failure what was
@@ -81,14 +95,12 @@ void mem_count_split(struct mem *m, int pool, int64_t n, int64_t bytes);
 int mem_expand(struct mem *m, uint64_t size, int pool, struct mem_block **out,
                struct err *e);
 /* The best fit instead of b, where b could grow. */
-struct mem_block *mem_expand_fit(const struct mem *m, struct mem_block *b);
+struct mem_block *mem_expand_fit(struct mem *m, struct mem_block *b);
 /* Unmaps the whole pages of a cached block. False: no host memory. */
 bool mem_unmap_block(struct mem *m, struct mem_block *b);
 /* The same for the one whose whole pages lie there; false: there is none. */
 bool mem_unmap_at(struct mem *m, uint64_t addr, uint64_t bytes);
 void mem_unmapped_insert(struct mem *m, struct mem_block *b);
-/* stat.c: mapped memory counts as reserved, and is no segment. */
-void mem_count_mapped(struct mem *m, int pool, uint64_t bytes, bool is_free);
 
 /* adopt.c, for replays of recorded traces. Takes over a segment that the
 ** source did not give, tiled by n blocks in use (by ascending

@@ -33,8 +33,8 @@ bool mem_trace_reserve(struct mem *m)
     bool ok;
 
     if (!m->config.trace) return true;
-    events = m->events + m->tally[MEM_ALLOCATION][MEM_ALL].current + 2;
-    segments = m->n_segment_trace + m->tally[MEM_SEGMENT][MEM_ALL].current + 2;
+    events = m->events + m->live + 2;
+    segments = m->n_segment_trace + m->segment_gets - m->segment_puts + 2;
     if (events <= m->trace_cap && segments <= m->segment_trace_cap)
         return true;
     ok = events <= TRACE_MAX
@@ -48,16 +48,18 @@ bool mem_trace_reserve(struct mem *m)
 
 static void put(struct mem *m, const struct mem_block *b, unsigned is_free)
 {
+    const struct mem_tag *t = &b->u.live.tag;
+
     m->trace[m->events] = (struct mem_event){
-        .addr = b->addr, .bytes = b->u.live.requested, .op = b->u.live.op,
-        .category = b->category, .phase = b->phase, .layer = b->layer,
-        .is_free = is_free & 1u, .alloc = b->u.live.event & 0x7fffffffu,
+        .addr = b->addr, .bytes = b->u.live.requested, .op = t->op,
+        .category = t->category, .phase = t->phase, .layer = t->layer,
+        .is_free = is_free & 1u, .alloc = b->event & 0x7fffffffu,
     };
 }
 
 void mem_trace_alloc(struct mem *m, struct mem_block *b)
 {
-    b->u.live.event = (uint32_t)m->events;
+    b->event = (uint32_t)m->events;
     put(m, b, 0);
 }
 

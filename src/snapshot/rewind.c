@@ -78,7 +78,7 @@ static void order_remove(struct undo *u, struct free_set *set, uint64_t addr)
 }
 
 /* The address of the nearest before (after) addr; 0: none. */
-static uint64_t order_before(const struct free_set *set, uint64_t addr)
+static uint64_t order_before(struct free_set *set, uint64_t addr)
 {
     struct mem_block probe = {.addr = addr, .size = 512};
     const struct mem_block *b = free_set_previous(set, &probe);
@@ -86,7 +86,7 @@ static uint64_t order_before(const struct free_set *set, uint64_t addr)
     return b != NULL ? b->addr : 0;
 }
 
-static uint64_t order_after(const struct free_set *set, uint64_t addr)
+static uint64_t order_after(struct free_set *set, uint64_t addr)
 {
     struct mem_block probe = {.addr = addr, .size = 512};
     const struct mem_block *b = free_set_next(set, &probe);
@@ -113,7 +113,7 @@ static int add_block(struct undo *u, struct snapshot_block b)
 }
 
 /* Segments that are there at one time never overlap. */
-static bool overlaps(const struct undo *u, const struct snapshot_segment *s)
+static bool overlaps(struct undo *u, const struct snapshot_segment *s)
 {
     uint64_t after = order_after(&u->segments, s->addr);
     uint64_t before = order_before(&u->segments, s->addr);

@@ -41,13 +41,6 @@ struct writer {
     uint64_t time;              /* of the last event: they are counted */
 };
 
-/* Where a block comes from: a trace's event or the block itself tells. */
-struct origin {
-    const char *op;
-    uint8_t phase, category;
-    int16_t layer;
-};
-
 /* ---- opcodes ------------------------------------------------------------ */
 
 static void put_le(struct writer *w, uint64_t v, int width)
@@ -158,7 +151,7 @@ static bool frames_grow(struct frames *f)
 
 /* "frames": one, whose name is the operator, file the phase, category and
 ** layer, and line the layer once more. */
-static bool put_frames(struct writer *w, const struct origin *v)
+static bool put_frames(struct writer *w, const struct mem_tag *v)
 {
     uint32_t place = (uint32_t)(uint16_t)v->layer << 16
                    | (uint32_t)v->phase << 8 | v->category;
@@ -214,11 +207,11 @@ static void start_event(struct writer *w, enum text action, uint64_t addr,
 static bool put_event(struct writer *w, const struct mem_event *v,
                       enum text action)
 {
-    struct origin o = {v->op, v->phase, v->category, v->layer};
+    struct mem_tag t = {v->category, v->phase, v->layer, v->op};
     bool ok;
 
     start_event(w, action, v->addr, v->bytes);
-    ok = put_frames(w, &o);
+    ok = put_frames(w, &t);
     put_op(w, 'u');
     return ok;
 }
@@ -262,7 +255,7 @@ static int by_address(const void *a, const void *b)
 static bool list_segments(const struct mem *m, const struct mem_block ***out,
                           size_t *n)
 {
-    size_t most = (size_t)m->tally[MEM_SEGMENT][MEM_ALL].current;
+    size_t most = (size_t)(m->segment_gets - m->segment_puts);
     const struct mem_block **list = malloc((most + 1) * sizeof *list);
 
     if (list == NULL) return false;
@@ -279,8 +272,6 @@ static bool list_segments(const struct mem *m, const struct mem_block ***out,
 static bool put_block(struct writer *w, const struct mem_block *b)
 {
     bool live = b->state == BLOCK_LIVE, ok = true;
-    struct origin o = {live ? b->u.live.op : NULL, b->phase, b->category,
-                       b->layer};
 
     put_op(w, '}');
     put_op(w, '(');
@@ -289,7 +280,7 @@ static bool put_block(struct writer *w, const struct mem_block *b)
     put_pair(w, T_REQUESTED_SIZE, live ? b->u.live.requested : 0);
     put_text(w, T_STATE);
     put_text(w, live ? T_ACTIVE : T_INACTIVE);
-    if (live) ok = put_frames(w, &o);
+    if (live) ok = put_frames(w, &b->u.live.tag);
     put_op(w, 'u');
     return ok;
 }

@@ -4,7 +4,6 @@
 ** few hundred live blocks, with and without a trace, and a churn among 10^6
 ** live blocks with some 10^5 free ones between them. Best of five.
 */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -195,8 +194,6 @@ static void bench_churn(void)
         if (t < best) best = t;
     }
     report("10^6 live blocks", best, CHURN / 2);
-    printf("%-28s %10" PRIu64 "\n", "  free blocks between them",
-           mem_counter(m, MEM_INACTIVE_SPLIT, MEM_ALL).current);
     mem_free_all(m);
     free(slot);
 }

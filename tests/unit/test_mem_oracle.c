@@ -89,7 +89,7 @@ static void same_state(const struct plain *p, const struct mem *m,
     assert_int_equal(t.events, p->events);
     assert_int_equal(t.ooms, p->ooms);
     assert_int_equal(t.retries, p->retries);
-    same_counters(p, m);
+    if (p->c.counters) same_counters(p, m);
     same_peak(p, m);
 }
 
@@ -198,9 +198,12 @@ static struct seen rounds(const struct mem_config *c, uint64_t device)
     struct seen seen = {0};
 
     for (uint64_t r = 0; r < ROUNDS; r++, seed++) {
+        struct mem_config counting = *c;
+
+        counting.counters = r < ROUNDS / 2;
         printf("PEAKPROOF_SEED=%" PRIu64 "\n", seed);
         rng_state = seed * 0x9e3779b97f4a7c15u + 1;
-        compare(c, device, r % 2 == 0 ? MAX_LIVE : 20, &seen);
+        compare(&counting, device, r % 2 == 0 ? MAX_LIVE : 20, &seen);
     }
     return seen;
 }

@@ -48,11 +48,13 @@ static void rig_open(struct rig *r, const struct mem_config *c,
                      uint64_t device)
 {
     struct mem_source src = {r, rig_get, rig_put};
+    struct mem_config counting = *c;
     struct err e;
 
+    counting.counters = true;
     memset(r, 0, sizeof *r);
     r->inner = mem_dry_source(&r->dry, device);
-    assert_int_equal(mem_new(c, src, &r->m, &e), ERR_OK);
+    assert_int_equal(mem_new(&counting, src, &r->m, &e), ERR_OK);
 }
 
 static void rig_close(struct rig *r)
