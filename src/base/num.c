@@ -14,14 +14,6 @@ bool num_add(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-bool num_mul(int64_t a, int64_t b, int64_t *out)
-{
-    int64_t r;
-    if (__builtin_mul_overflow(a, b, &r)) return false;
-    *out = r;
-    return true;
-}
-
 int64_t num_sadd(int64_t a, int64_t b)
 {
     int64_t r;

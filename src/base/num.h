@@ -13,7 +13,13 @@
 
 /* *out = a op b; false (and *out untouched) when it does not fit. */
 bool num_add(int64_t a, int64_t b, int64_t *out);
-bool num_mul(int64_t a, int64_t b, int64_t *out);
+static inline bool num_mul(int64_t a, int64_t b, int64_t *out)
+{
+    int64_t r;
+    if (__builtin_mul_overflow(a, b, &r)) return false;
+    *out = r;
+    return true;
+}
 
 /* Saturating forms for estimates: INT64_MAX stands for "more than fits",
 ** and stays so through further sums. Operands must be >= 0. */

@@ -38,8 +38,9 @@ struct dev;
 enum dtype { DT_BF16, DT_F32, DT_F64, DT_I32, DT_I64, DT_U8 };
 static inline int64_t dtype_bytes(enum dtype t)
 {
-    return t == DT_BF16 ? 2 : t == DT_F64 || t == DT_I64 ? 8
-         : t == DT_U8 ? 1 : 4;
+    static const int8_t bytes[] = {2, 4, 8, 4, 8, 1};
+
+    return bytes[t];
 }
 
 struct mat {

@@ -73,6 +73,7 @@ struct step {
     struct dev *dev;
     const struct kernels *k;    /* NULL on dry */
     struct mem *mem;
+    struct mem_block *taken;    /* of ten_of, the last */
     struct comm *comm;          /* NULL on dry and for a single rank */
     int64_t cp, tp;
     bool converts;              /* some rank's layouts differ */

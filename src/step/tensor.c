@@ -8,6 +8,14 @@ static struct mat view(void *p, int64_t rows, int64_t cols, enum dtype t)
     return (struct mat){p, rows, cols, cols, t};
 }
 
+static int too_large(const struct step *s, const char *op, int64_t rows,
+                     int64_t cols)
+{
+    return err_set(s->e, ERR_INPUT, "%s: %lld rows of %lld columns overflow "
+                   "64-bit bytes (use fewer rows)", op, (long long)rows,
+                   (long long)cols);
+}
+
 struct tensor ten_of(struct step *s, enum category c, const char *op,
                      int64_t rows, int64_t cols, enum dtype t)
 {
@@ -18,14 +26,13 @@ struct tensor ten_of(struct step *s, enum category c, const char *op,
 
     if (s->rc != ERR_OK) return x;
     if (!num_mul(rows, cols * dtype_bytes(t), &bytes)) {
-        s->rc = err_set(s->e, ERR_INPUT,
-                        "%s: %lld rows of %lld columns overflow 64-bit bytes "
-                        "(use fewer rows)", op, (long long)rows,
-                        (long long)cols);
+        s->rc = too_large(s, op, rows, cols);
         return x;
     }
-    s->rc = mem_alloc(s->mem, (uint64_t)bytes, tag, &x.b, s->e);
-    if (s->rc == ERR_OK) x.m.p = (void *)(uintptr_t)mem_addr(x.b);
+    s->rc = mem_alloc(s->mem, (uint64_t)bytes, tag, &s->taken, s->e);
+    if (s->rc != ERR_OK) return x;
+    x.b = s->taken;
+    x.m.p = (void *)(uintptr_t)mem_addr(x.b);
     return x;
 }
 
