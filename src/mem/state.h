@@ -68,7 +68,7 @@ struct mem {
     struct mem_source source;
 };
 
-/* mem.c: a request's rounded bytes; n < 1 EiB. */
+/* alloc.c: a request's rounded bytes; n < 1 EiB. */
 uint64_t mem_round(const struct mem_config *c, uint64_t n);
 
 /* stat.c: count a segment, and mapped memory, which is reserved and is no

@@ -1,5 +1,5 @@
 /*
-** mem.c - allocation, release and giving segments back, see mem.h.
+** alloc.c - allocation, release and giving segments back, see mem.h.
 **
 ** Section numbers are allocator.md's: what PyTorch's native allocator does
 ** with one stream and without expandable segments.
