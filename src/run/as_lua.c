@@ -1,5 +1,6 @@
 /* as_lua.c - see run.h: a case as the text of a scenario */
 #include <inttypes.h>
+#include <string.h>
 
 #include "run/run.h"
 
@@ -55,23 +56,103 @@ static void put_routing(const struct routing *r, struct buf *out)
         buf_puts(out, "}");
         return;
     case ROUTING_HISTOGRAM:     /* whose file is not known any more */
+        buf_puts(out, "{cv = 0, seed = 0} --[[ here; it was a file ]]");
+        return;
     case ROUTING_BALANCED:
         buf_puts(out, "\"balanced\"");
     }
 }
 
-void run_as_lua(const struct scenario_case *c, struct buf *out)
+/* ---- what is not as it is by default ------------------------------------- */
+
+static void put_int(struct buf *out, const char *key, int64_t v, int64_t usual)
 {
-    buf_printf(out, "  {name = \"%s\", model = \"%s\",\n", c->name,
-               c->model_path);
-    if (c->layers > 0) buf_printf(out, "   layers = %" PRId64 ",\n",
-                                  c->layers);
+    if (v != usual) buf_printf(out, "   %s = %" PRId64 ",\n", key, v);
+}
+
+static void put_flag(struct buf *out, const char *key, bool v, bool usual)
+{
+    if (v != usual) buf_printf(out, "   %s = %s,\n", key,
+                               v ? "true" : "false");
+}
+
+static void put_word(struct buf *out, const char *key, const char *word,
+                     const char *usual)
+{
+    if (strcmp(word, usual) != 0)
+        buf_printf(out, "   %s = \"%s\",\n", key, word);
+}
+
+static void put_set(struct buf *out, const char *key, unsigned set,
+                    const char *const *words)
+{
+    int i;
+
+    if (set == 0) return;
+    buf_printf(out, "   %s = {", key);
+    for (i = 0; words[i] != NULL; i++)
+        if ((set >> i & 1) != 0) buf_printf(out, "\"%s\", ", words[i]);
+    buf_puts(out, "},\n");
+}
+
+static void put_mode(const struct mode *m, struct buf *out)
+{
+    put_word(out, "recompute", mode_recompute_words[m->recompute],
+             mode_recompute_words[RECOMPUTE_FULL]);
+    put_set(out, "recompute_modules", m->modules, mode_module_words);
+    put_set(out, "otherwise", m->otherwise, mode_otherwise_words);
+    put_word(out, "wave", mode_wave_words[m->wave],
+             mode_wave_words[WAVE_TRAIN]);
+    put_flag(out, "grad", !m->no_grad, true);
+    put_flag(out, "compiled", !m->eager, true);
+}
+
+static void put_plan(const struct scenario_case *c, struct buf *out)
+{
+    if (c->cut > 0)
+        buf_printf(out, "   plan = {cut = %" PRId64 "},\n", c->cut);
+    else if (c->profile == PLAN_OLD)
+        buf_puts(out, "   plan = {profile = \"old\"},\n");
+}
+
+/* Of a model that ships, its name: other machines have it elsewhere. */
+static void put_model(const char *path, const char *data, struct buf *out)
+{
+    size_t n = strlen(data), cut = strlen(".json"), len = strlen(path);
+    static const char folder[] = "/models/";
+
+    if (strncmp(path, data, n) == 0
+        && strncmp(path + n, folder, sizeof folder - 1) == 0
+        && strcmp(path + len - cut, ".json") == 0) {
+        path += n + sizeof folder - 1;
+        len = strlen(path) - cut;
+    }
+    buf_printf(out, "model = \"%.*s\",\n", (int)len, path);
+}
+
+void run_as_lua(const struct scenario_case *c, const char *data,
+                struct buf *out)
+{
+    buf_printf(out, "  {name = \"%s\", ", c->name);
+    put_model(c->model_path, data, out);
     buf_printf(out, "   cp = %" PRId64 ", ep = %" PRId64 ", lora_rank = %"
                PRId64 ", waves = %" PRId64 ", load_cv = %.17g,\n", c->cp,
                c->ep, c->lora_rank, c->waves, c->load_cv);
-    if (c->head_rows >= 0)
-        buf_printf(out, "   head_rows = %" PRId64 ",\n", c->head_rows);
+    put_int(out, "layers", c->layers, 0);
+    put_int(out, "tp", c->tp, 1);
+    put_int(out, "pp", c->pp, 1);
+    put_int(out, "seed", (int64_t)c->seed, 0);
+    put_int(out, "head_rows", c->head_rows, -1);
+    put_int(out, "price_head_rows", c->price_head_rows, -1);
+    put_int(out, "output_bytes", c->output_bytes, 0);
+    put_int(out, "hybridep_held_rows", c->hybridep_held_rows, -1);
+    put_int(out, "device_bytes", (int64_t)c->device_bytes, 0);
+    put_word(out, "dtype", c->dtype, "bf16");
+    put_flag(out, "softmax_offset", c->softmax_offset, false);
+    put_flag(out, "cp_attention", c->cp_attention, true);
+    put_mode(&c->mode, out);
     put_batch(&c->batch, out);
+    put_plan(c, out);
     buf_puts(out, "   routing = ");
     put_routing(&c->routing, out);
     buf_puts(out, "},\n");

@@ -145,8 +145,11 @@ int run_summary(const char *dir, struct buf *out, struct err *e) MUST_CHECK;
 int run_sum_up(const struct run_context *x, const char *dir,
                const struct run_job *job, int64_t n_job, struct buf *out,
                struct err *e) MUST_CHECK;
-/* The case as an item of the list of a scenario's cases. */
-void run_as_lua(const struct scenario_case *c, struct buf *out);
+/* The case as an item of the list of a scenario's cases, for one that is
+** read with the same data folder. A batch that is a recorded layout is left
+** out, a recorded routing balanced. */
+void run_as_lua(const struct scenario_case *c, const char *data,
+                struct buf *out);
 
 /* ---- jobs --------------------------------------------------------------- */
 

@@ -229,7 +229,8 @@ static int record_worst(const struct run_context *x, const char *dir,
     return rc;
 }
 
-static int write_worst(const char *path, const struct run_job *job,
+static int write_worst(const char *path, const char *data,
+                       const struct run_job *job,
                        const int64_t *at, int64_t n, struct err *e)
 {
     struct buf text = BUF_INIT;
@@ -241,7 +242,7 @@ static int write_worst(const char *path, const struct run_job *job,
     for (i = 0; i < n; i++) {
         const struct scenario_case *c =
             &job[at[i]].scenario->kase[job[at[i]].index];
-        if (c->batch_kind != BATCH_LAYOUT) run_as_lua(c, &text);
+        if (c->batch_kind != BATCH_LAYOUT) run_as_lua(c, data, &text);
     }
     buf_puts(&text, "}}\n");
     rc = text.failed ? err_nomem(e)
@@ -267,7 +268,8 @@ int run_sum_up(const struct run_context *x, const char *dir,
         rc = record_worst(x, path.data, job, at, n, e);
     buf_puts(&path, ".lua");
     if (rc == ERR_OK && path.failed) rc = err_nomem(e);
-    if (rc == ERR_OK && n > 0) rc = write_worst(path.data, job, at, n, e);
+    if (rc == ERR_OK && n > 0)
+        rc = write_worst(path.data, x->data, job, at, n, e);
     if (rc == ERR_OK && n > 0)
         buf_printf(out, "the worst %" PRId64 ": %s/worst, and as scenarios "
                    "in %s\n", n, dir, path.data);
