@@ -339,7 +339,8 @@ static int visit(const struct rendezvous *r, int *fd, struct err *e)
     a.text[sizeof a.text - 1] = '\0';
     if (a.code == ERR_OK) return ERR_OK;
     return err_set(e, a.code == ERR_DEVICE || a.code == ERR_INTERRUPTED
-                   ? (enum err_code)a.code : ERR_RUN, "%s", a.text);
+                   ? (enum err_code)a.code : ERR_RUN, "%s", *a.text != '\0'
+                   ? a.text : "rank 0 says no, and not why");
 }
 
 int rendezvous(const struct rendezvous *r, struct line **out, struct err *e)

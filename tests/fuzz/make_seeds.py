@@ -250,6 +250,7 @@ def make_ranks():
     put("ranks", "stranger", b"\2" + hello(1, 2, token=b"other"))
     put("ranks", "version", b"\2" + hello(1, 2, version=b"2"))
     put("ranks", "answer", b"\3" + answer + share)
+    put("ranks", "silent", b"\3" + struct.pack("<Qi256s", MAGIC, 1, b""))
     put("ranks", "refused", b"\3" + struct.pack("<Qi256s", MAGIC, 5,
                                                 b"two share a GPU"))
 
