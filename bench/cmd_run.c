@@ -2,6 +2,7 @@
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "run/folder.h"
 #include "run/group.h"
 
-static volatile sig_atomic_t interrupt;
+static atomic_int interrupt;
 
 static void on_interrupt(int sig)
 {

@@ -105,8 +105,9 @@ unit: have-tests $(UNIT)
 lint: $(PROG)
 	@BUILD='$(BUILD)' CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' sh tests/lint.sh
 
-# What TSan looks at: all that runs ranks as threads, in waves it can follow.
-RACES := comm_local dev_threads step_oom step_threads
+# What TSan looks at: all that runs threads (ranks of a case, ranks that meet),
+# in waves it can follow.
+RACES := comm_local comm_rendezvous dev_threads run_case step_oom step_threads
 
 # Builds once more with ASan and UBSan, and those with TSan (without -Werror:
 # under instrumentation gcc warns of what is not there); tests/run.sh runs all

@@ -11,7 +11,7 @@
 #ifndef COMM_RENDEZVOUS_H
 #define COMM_RENDEZVOUS_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ struct rendezvous {
     const char *token;          /* of the job: who has another is a stranger */
     /* May be NULL: ends the meeting with ERR_INTERRUPTED when not 0; is told
     ** now and then for whom the meeting waits. */
-    const volatile sig_atomic_t *interrupt;
+    const atomic_int *interrupt;
     void (*waiting)(const char *text);
 };
 

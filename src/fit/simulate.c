@@ -86,7 +86,7 @@ static int run_once(const struct shape *s, const struct batch *b,
                     const struct plan *p, int64_t limit,
                     struct simulated *out, struct err *e)
 {
-    static const volatile sig_atomic_t never;
+    static const atomic_int never;
     struct scenario_case c = case_of(s, b, limit);
     struct run_context x = {.device = "dry", .ops = &dev_dry,
                             .interrupt = &never};

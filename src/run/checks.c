@@ -298,7 +298,7 @@ static int check_all(const struct run_context *x, const struct model *m,
     return rc;
 }
 
-int run_checks(const char *data, const volatile sig_atomic_t *interrupt,
+int run_checks(const char *data, const atomic_int *interrupt,
                struct record *r, struct run_checked *sum, struct err *e)
 {
     struct run_context dry = {.device = "dry", .ops = &dev_dry,

@@ -33,7 +33,7 @@ bool group_is_here(const struct ranks *r, int64_t rank);
 /* Meets the other processes, if the environment says that there are some:
 ** *line is NULL otherwise. interrupt and waiting are rendezvous.h's. */
 int processes_meet(const struct launch *l, const struct cuda_module *m,
-                   const volatile sig_atomic_t *interrupt,
+                   const atomic_int *interrupt,
                    void (*waiting)(const char *text), struct line **line,
                    struct err *e) MUST_CHECK;
 /* The same result on all: this process's, or else the first other that

@@ -26,7 +26,7 @@ struct kept {
 };
 
 int processes_meet(const struct launch *l, const struct cuda_module *m,
-                   const volatile sig_atomic_t *interrupt,
+                   const atomic_int *interrupt,
                    void (*waiting)(const char *text), struct line **line,
                    struct err *e)
 {

@@ -54,7 +54,7 @@ static int run_planned(struct run_work *w, struct routing *out,
 
 int run_route(const struct route *r, struct routing *out, struct err *e)
 {
-    static const volatile sig_atomic_t never;
+    static const atomic_int never;
     struct run_context x = {.device = "cpu", .interrupt = &never};
     struct batch b;
     struct scenario_case c;

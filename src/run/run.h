@@ -29,7 +29,7 @@
 #ifndef RUN_RUN_H
 #define RUN_RUN_H
 
-#include <signal.h>
+#include <stdatomic.h>
 
 #include "comm/launch.h"
 #include "comm/rendezvous.h"
@@ -60,7 +60,7 @@ struct run_context {
     bool one_case;                  /* the run has a single case */
     bool colour;                    /* the table is shown on a terminal */
     int name_width;                 /* of the longest "scenario/case" */
-    const volatile sig_atomic_t *interrupt;     /* not 0: stop */
+    const atomic_int *interrupt;    /* not 0: stop */
     /* on cuda alone: */
     const struct cuda_module *module;
     int gpus;                       /* that this process sees */
@@ -108,7 +108,7 @@ int run_case_check(const struct scenario_case *c, struct err *e) MUST_CHECK;
 ** against executor, lower bound, coverage of plans, peaks over routing
 ** shares. Always on dry. */
 struct run_checked { int64_t cases, failed; };
-int run_checks(const char *data, const volatile sig_atomic_t *interrupt,
+int run_checks(const char *data, const atomic_int *interrupt,
                struct record *r, struct run_checked *sum,
                struct err *e) MUST_CHECK;
 

@@ -50,7 +50,7 @@ static int run_waves(const struct scenario_case *c, struct run_work *w,
 int run_timeline(const struct scenario *s, int64_t i, int64_t wave,
                  int64_t rank, struct timeline *out, struct err *e)
 {
-    static const volatile sig_atomic_t never;
+    static const atomic_int never;
     const struct scenario_case *c = &s->kase[i];
     struct run_context x = {.device = "dry", .ops = &dev_dry,
                             .interrupt = &never};

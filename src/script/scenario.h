@@ -11,7 +11,7 @@
 #ifndef SCRIPT_SCENARIO_H
 #define SCRIPT_SCENARIO_H
 
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -121,7 +121,7 @@ struct scenario_limits {
     bool unsafe;                /* all of Lua's libraries, io and os too */
     /* not 0 ends a running script with ERR_INTERRUPTED; may be NULL. Kept
     ** until scenario_free. */
-    const volatile sig_atomic_t *interrupt;
+    const atomic_int *interrupt;
 };
 
 /* Loads path ("-" is standard input) with name=value settings (an unknown

@@ -18,7 +18,7 @@
 
 #include <lauxlib.h>
 #include <lua.h>
-#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -49,7 +49,7 @@ struct script {
     /* instructions of the current call */
     uint64_t left, allowance;
     int64_t deadline_ns;    /* of this thread's processor time */
-    const volatile sig_atomic_t *interrupt;     /* may be NULL */
+    const atomic_int *interrupt;    /* may be NULL */
     enum script_death dead;
     char where[128];        /* "file:line: " at which it died, or "" */
     bool host_refused;      /* malloc failed, whatever became of it */

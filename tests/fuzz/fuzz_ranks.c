@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { SIZE = 2, DEADLINE_MS = 2000 };
 
-static volatile sig_atomic_t stop;
+static atomic_int stop;
 
 static struct rendezvous party(int rank, int port)
 {

@@ -38,7 +38,7 @@ struct world {
     int size, port;
     int64_t deadline_ms;
     struct seat seat[RANKS];
-    const volatile sig_atomic_t *interrupt;
+    const atomic_int *interrupt;
     void (*waiting)(const char *text);
     /* what a rank does on the line; may be NULL */
     int (*act)(struct world *w, int rank, struct line *l, struct err *e);
@@ -362,7 +362,7 @@ static void hear(const char *text)
 /* Whoever waits for long says for whom, and an interrupt ends it. */
 static void waiting_is_told(void **state)
 {
-    static volatile sig_atomic_t interrupt;
+    static atomic_int interrupt;
     struct timespec while_waiting = {5, 600000000};
     struct world w;
     pthread_t host, guest;

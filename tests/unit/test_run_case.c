@@ -14,7 +14,7 @@
 
 #include "run/ranks.h"
 
-static volatile sig_atomic_t interrupt;
+static atomic_int interrupt;
 static struct scenario *tiny;
 
 static int setup(void **state)

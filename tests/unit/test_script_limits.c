@@ -187,7 +187,7 @@ static void test_tiny_limit(void **state)
     }
 }
 
-static volatile sig_atomic_t flag;
+static atomic_int flag;
 
 static void test_interrupt(void **state)
 {
