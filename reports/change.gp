@@ -13,8 +13,9 @@ set title "Packed real waves, EP1: raw estimate against the peak"
 set ylabel "(estimate - peak) / peak, %"
 set format y "%+.0f"
 set yrange [*<-1:1<*]
+set offsets 0, 0, graph 0.05, graph 0.12
 set xzeroaxis linewidth 2 linecolor '#000000' linetype 1
-set object 1 rectangle from graph 0, first -1000 to graph 1, first 0 fillcolor '#f7e3d4' fillstyle solid noborder behind
+set object 1 rectangle from graph 0, graph 0 to graph 1, first 0 fillcolor '#f7e3d4' fillstyle solid noborder behind
 set label 1 "under: the estimate is below the peak" at graph 0.98, graph 0.03 right textcolor '#a04000'
 set style fill solid
 set key outside right top vertical

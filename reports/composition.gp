@@ -9,13 +9,14 @@ set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
 set xtics ("before" 0, "after" 1, "per-rank-any" 2, "peak" 3, "before" 5, "after" 6, "per-rank-any" 7, "peak" 8, "before" 10, "after" 11, "per-rank-any" 12, "peak" 13) rotate by 90 right
 set xrange [-0.8:13.8]
-set label 1 "real-40" at 1.5, graph -0.16 rotate by -30 left
-set label 2 "random-8" at 6.5, graph -0.16 rotate by -30 left
-set label 3 "random-40" at 11.5, graph -0.16 rotate by -30 left
-set bmargin 10
+set bmargin 9
+set label 1 "real-40" at 1.5, character 2 center
+set label 2 "random-8" at 6.5, character 2 center
+set label 3 "random-40" at 11.5, character 2 center
 set title "Raw estimates and the peak of the most-loaded rank, cold wave: 3 of 484 cases"
 set ylabel "GB"
 set yrange [0:*]
+set offsets 0, 0, graph 0.08, 0
 set key outside right center vertical reverse Left width 1
 set style fill solid 1.0 border linecolor '#ffffff'
 do for [kind in "svg png"] {
@@ -33,6 +34,6 @@ do for [kind in "svg png"] {
     "" using 1:(sum [k=3:5] column(k)):(0.8) with boxes linecolor '#44aa99' title "attention records", \
     "" using 1:(sum [k=3:4] column(k)):(0.8) with boxes linecolor '#88ccee' title "attention", \
     "" using 1:(sum [k=3:3] column(k)):(0.8) with boxes linecolor '#332288' title "boundaries", \
-    "" using 1:(sum [k=3:13] column(k)):(sprintf("%.1f", sum [k=3:13] column(k))) with labels offset 0,0.7 font ',8' notitle
+    "" using 1:(sum [k=3:13] column(k)):(sprintf("%.1f", sum [k=3:13] column(k))) with labels rotate by 90 left offset 0,0.4 font ',9' notitle
   unset output
 }

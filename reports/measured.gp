@@ -7,15 +7,16 @@ set datafile missing '?'
 set border 3 linecolor '#555555'
 set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
+set logscale x
+set xrange [87:20480]
 set title "Simulated against measured forward peaks: 114 of 126 cells"
 set xlabel "packed rows"
 set ylabel "(simulated - measured) / measured, %"
-set logscale x
 set format x "%.0s%c"
 set yrange [*<-1.5:1.5<*]
 set xzeroaxis linewidth 2 linecolor '#000000' linetype 1
 set object 1 rectangle from graph 0, first -1 to graph 1, first 1 fillcolor '#e8f1e8' fillstyle solid noborder behind
-set label 1 "within 1 %" at graph 0.99, first 0.85 right textcolor '#407040'
+set label 1 "within 1 %" at graph 1.02, first 0 left textcolor '#407040'
 set key outside right top vertical reverse Left
 do for [kind in "svg png"] {
   set terminal @svg

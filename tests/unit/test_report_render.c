@@ -31,7 +31,6 @@ static void test_cells(void **state)
     show((struct cell){.kind = CELL_PERCENT, .x = -0.01, .under = true},
          "0.0 % UNDER");
     show((struct cell){.kind = CELL_PERCENT, .x = 0}, "0.0 %");
-    show((struct cell){.kind = CELL_POINTS, .x = -1.25}, "-1.2");
     show((struct cell){.kind = CELL_BYTES, .n = 25831390943},
          "25,831,390,943");
     show((struct cell){.kind = CELL_BYTES, .n = -1000}, "-1,000");

@@ -314,11 +314,6 @@ void cell_percent(struct doc *d, struct table *t, double x, bool under)
                                    .under = under});
 }
 
-void cell_points(struct doc *d, struct table *t, double x)
-{
-    put_double(d, t, (struct cell){.kind = CELL_POINTS, .x = x});
-}
-
 void cell_number(struct doc *d, struct table *t, double x, int decimals)
 {
     put_double(d, t, (struct cell){.kind = CELL_NUMBER, .x = x,
@@ -354,7 +349,6 @@ void cell_show(const struct cell *c, struct buf *out)
         show_signed(out, c->x, 1);
         buf_puts(out, c->under ? " % UNDER" : " %");
         break;
-    case CELL_POINTS: show_signed(out, c->x, 1); break;
     case CELL_NUMBER: buf_printf(out, "%.*f", c->decimals, c->x); break;
     }
 }

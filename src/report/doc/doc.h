@@ -25,7 +25,6 @@ enum cell_kind {
     CELL_GB,            /* bytes, shown in GB = 1e9 with 3 decimals */
     CELL_DIFF_GB,       /* the same with a sign */
     CELL_PERCENT,       /* +12.4 %, marked UNDER when under is set */
-    CELL_POINTS,        /* difference of percentages: +0.3 */
     CELL_NUMBER         /* a double with the decimals given */
 };
 
@@ -109,9 +108,8 @@ void cell_bytes(struct doc *d, struct table *t, int64_t n);
 void cell_diff(struct doc *d, struct table *t, int64_t n);
 void cell_gb(struct doc *d, struct table *t, int64_t n);
 void cell_diff_gb(struct doc *d, struct table *t, int64_t n);
-/* NaN is CELL_NONE in all three. */
+/* NaN is CELL_NONE in both. */
 void cell_percent(struct doc *d, struct table *t, double x, bool under);
-void cell_points(struct doc *d, struct table *t, double x);
 void cell_number(struct doc *d, struct table *t, double x, int decimals);
 
 /* How the cell looks for people. */

@@ -37,7 +37,6 @@ static void put_csv_cell(const struct cell *c, struct buf *out)
     case CELL_GB:
     case CELL_DIFF_GB: buf_printf(out, "%" PRId64, c->n); break;
     case CELL_PERCENT:
-    case CELL_POINTS:
     case CELL_NUMBER: buf_printf(out, "%.10g", c->x); break;
     }
 }
@@ -101,7 +100,6 @@ static json_t *cell_json(const struct cell *c)
     case CELL_GB:
     case CELL_DIFF_GB: return json_integer(c->n);
     case CELL_PERCENT:
-    case CELL_POINTS:
     case CELL_NUMBER: return json_real(c->x);
     }
     return NULL;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,25 +79,66 @@ void plot_label(struct buf *b, const char *before, const char *estimator,
     plot_quote(b, text);
 }
 
-/* EP1, 2, 4 and 8 have a style each; the others share one. */
-static int style_of(int64_t ep)
+/* The largest raw error of a case; below 0 where there is none. */
+static double worst_of(const struct view *v, const struct record_found *c)
 {
-    return ep == 1 ? 0 : ep == 2 ? 1 : ep == 4 ? 2 : ep == 8 ? 3 : 4;
+    double worst = -1;
+    int k;
+
+    for (k = 0; k < v->n_estimator; k++) {
+        struct miss m = view_miss(c, view_wave(c, true), v->estimator[k],
+                                  "raw");
+        if (m.known && fabs(m.percent) > worst) worst = fabs(m.percent);
+    }
+    return worst;
+}
+
+/* Puts c in the place of the one that is best known, which goes, and c last;
+** or leaves it out. */
+static void keep_worst(const struct view *v, const struct record_found **c,
+                       int n, const struct record_found *more)
+{
+    int best = 0, i;
+
+    for (i = 1; i < n; i++)
+        if (worst_of(v, c[i]) < worst_of(v, c[best])) best = i;
+    if (worst_of(v, more) <= worst_of(v, c[best])) return;
+    memmove(&c[best], &c[best + 1], (size_t)(n - best - 1) * sizeof *c);
+    c[n - 1] = more;
+}
+
+int plot_choose(const struct view *v, const struct record_found **out,
+                int max, bool *worst)
+{
+    int n = 0, pass;
+    int64_t i;
+
+    *worst = false;
+    for (pass = 0; pass < 2 && n == 0; pass++)
+        for (i = 0; i < v->n_case; i++) {
+            const struct record_found *c = v->kase[i];
+            if (view_wave(c, true) < 0 || worst_of(v, c) < 0 ||
+                (pass == 0 && !view_is_published(c))) continue;
+            *worst |= n == max;
+            if (n == max) keep_worst(v, out, n, c);
+            else out[n++] = c;
+        }
+    return n;
+}
+
+const char *plot_palette(int i)
+{
+    static const char *const colour[] = {
+        "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00",
+        "#8c6d1f", "#666666"
+    };
+
+    return colour[i % 8];
 }
 
 int plot_mark(int64_t ep)
 {
-    static const int mark[] = {9, 7, 5, 13, 11};
-
-    return mark[style_of(ep)];
-}
-
-const char *plot_colour(int64_t ep)
-{
-    static const char *const colour[] = {"#e69f00", "#0072b2", "#009e73",
-                                         "#cc79a7", "#000000"};
-
-    return colour[style_of(ep)];
+    return ep == 1 ? 9 : ep == 2 ? 7 : ep == 4 ? 5 : ep == 8 ? 13 : 11;
 }
 
 /* The child: gnuplot in dir, with nothing to read and its talk into talk. */

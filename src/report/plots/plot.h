@@ -40,9 +40,15 @@ void plot_quote(struct buf *b, const char *s);
 /* Quoted: before, the estimator as people call it, after. */
 void plot_label(struct buf *b, const char *before, const char *estimator,
                 const char *after);
-/* The mark (gnuplot's pointtype) and colour of an EP, in every picture. */
+/* At most max cases to draw, in their order: the published; where there are
+** none all, or those whose raw errors are largest (*worst). Returns how
+** many. */
+int plot_choose(const struct view *v, const struct record_found **out,
+                int max, bool *worst);
+/* The mark (gnuplot's pointtype) of an EP, in every picture. */
 int plot_mark(int64_t ep);
-const char *plot_colour(int64_t ep);
+/* Colours of things that are told apart, from 0; they come again. */
+const char *plot_palette(int i);
 
 /* Runs gnuplot on dir/NAME.gp. *missing is set when there is no gnuplot; a
 ** script that it refuses is ERR_RUN. */

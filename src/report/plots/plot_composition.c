@@ -1,9 +1,10 @@
 /*
 ** plot_composition.c - what the peak is made of, beside all estimates: a
 ** stacked bar for each of them and one for the peak, for each published case
-** (or for the first cases there are).
+** (or for the worst there are).
 */
 #include <stdio.h>
+#include <string.h>
 
 #include "report/plots/plot.h"
 
@@ -33,52 +34,51 @@ static void put_bar(struct buf *b, int x, const char *bar,
     buf_putc(b, '\n');
 }
 
-static int choose(const struct view *v, const struct record_found **out)
-{
-    int n = 0, pass;
-    int64_t i;
-
-    for (pass = 0; pass < 2 && n == 0; pass++)
-        for (i = 0; i < v->n_case && n < MAX_CASES; i++)
-            if (view_wave(v->kase[i], true) >= 0 &&
-                (pass == 1 || view_is_published(v->kase[i])))
-                out[n++] = v->kase[i];
-    return n;
-}
-
 /* Do names under the bars need more room than there is? */
 static bool is_crowded(const struct view *v, int n)
 {
     return n * (v->n_estimator + 2) > 14;
 }
 
-/* Names under the bars and, below, under each case's group; upright where
-** they would run into each other. */
+/* Lines that text of n letters takes upright, and slanted by 35 degrees. */
+static int upright_lines(size_t n) { return (int)(n * 42 / 100) + 2; }
+static int slanted_lines(size_t n) { return (int)(n * 25 / 100) + 2; }
+
+/* Names under the bars, upright where they would run into each other; below
+** them, where the longest ends, those of the cases, slanted where one is wider
+** than its bars. */
 static void put_labels(const struct view *v, struct plot *p,
                        const struct record_found **c, int n)
 {
-    int wide = v->n_estimator + 2, i, k;
-    bool upright = is_crowded(v, n);
+    int wide = v->n_estimator + 2, i, k, below;
+    bool upright = is_crowded(v, n), slanted = false;
+    size_t longest = 6, name = 0;
+    char text[80];
 
     buf_puts(&p->gp, "set xtics (");
     for (i = 0; i < n; i++) {
+        if (strlen(c[i]->shape.name) > name) name = strlen(c[i]->shape.name);
         for (k = 0; k < v->n_estimator; k++) {
+            view_label(v->estimator[k], text, sizeof text);
+            if (strlen(text) > longest) longest = strlen(text);
             plot_label(&p->gp, "", v->estimator[k], "");
             buf_printf(&p->gp, " %d, ", wide * i + k);
         }
         buf_printf(&p->gp, "\"peak\" %d%s", wide * i + k,
                    i + 1 < n ? ", " : "");
     }
-    buf_printf(&p->gp, ")%s\nset xrange [-0.8:%d.8]\n",
-               upright ? " rotate by 90 right" : "", wide * n - 2);
+    slanted = (int)name * n > 70;
+    below = slanted ? slanted_lines(name) : 2;
+    buf_printf(&p->gp, ")%s\nset xrange [-0.8:%d.8]\nset bmargin %d\n",
+               upright ? " rotate by 90 right" : "", wide * n - 2,
+               below + (upright ? upright_lines(longest) : 2));
     for (i = 0; i < n; i++) {
         buf_printf(&p->gp, "set label %d ", i + 1);
         plot_quote(&p->gp, c[i]->shape.name);
-        buf_printf(&p->gp, " at %.1f, graph %s\n",
-                   wide * i + (wide - 2) / 2.0, upright
-                   ? "-0.16 rotate by -30 left" : "-0.12 center");
+        buf_printf(&p->gp, " at %.1f, character %d %s\n",
+                   wide * i + (slanted ? 0 : (wide - 2) / 2.0), below,
+                   slanted ? "left rotate by -35" : "center");
     }
-    buf_printf(&p->gp, "set bmargin %d\n", upright ? 10 : 5);
 }
 
 static void put_bars(const struct view *v, const struct record_found *c,
@@ -94,12 +94,13 @@ static void put_bars(const struct view *v, const struct record_found *c,
     put_bar(dat, x + k, "peak", c, w, "peak");
 }
 
-static void put_title(const struct view *v, struct buf *b, int n)
+static void put_title(const struct view *v, struct buf *b, int n, bool worst)
 {
     buf_puts(b, "set title \"Raw estimates and the peak of the most-loaded "
              "rank, cold wave");
     if (n < v->n_case)
-        buf_printf(b, ": %d of %lld cases", n, (long long)v->n_case);
+        buf_printf(b, ": %s%d of %lld cases", worst ? "the worst " : "", n,
+                   (long long)v->n_case);
     buf_puts(b, "\"\n");
 }
 
@@ -107,7 +108,8 @@ bool plot_composition(const struct view *v, struct plot *out)
 {
     const struct record_found *c[MAX_CASES];
     struct buf command = BUF_INIT;
-    int n = choose(v, c), i;
+    bool worst;
+    int n = plot_choose(v, c, MAX_CASES, &worst), i;
 
     if (n == 0) return false;
     plot_begin(out, "composition", 1000, 620);
@@ -119,9 +121,10 @@ bool plot_composition(const struct view *v, struct plot *out)
     for (i = 0; i < n; i++)
         put_bars(v, c[i], (v->n_estimator + 2) * i, &out->dat);
     put_labels(v, out, c, n);
-    put_title(v, &out->gp, n);
+    put_title(v, &out->gp, n, worst);
     buf_puts(&out->gp,
              "set ylabel \"GB\"\nset yrange [0:*]\n"
+             "set offsets 0, 0, graph 0.08, 0\n"
              "set key outside right center vertical reverse Left width 1\n"
              "set style fill solid 1.0 border linecolor '#ffffff'\n");
     buf_puts(&command, "  plot ");
@@ -135,8 +138,9 @@ bool plot_composition(const struct view *v, struct plot *out)
                    category_bar_name((enum category_bar)i));
     buf_printf(&command, ", \\\n    \"\" using 1:(sum [k=3:%d] column(k)):"
                "(sprintf(\"%%.1f\", sum [k=3:%d] column(k))) with labels "
-               "offset 0,0.7%s notitle", 2 + BAR_COUNT, 2 + BAR_COUNT,
-               is_crowded(v, n) ? " font ',8'" : "");
+               "%s notitle", 2 + BAR_COUNT, 2 + BAR_COUNT,
+               is_crowded(v, n) ? "rotate by 90 left offset 0,0.4 font ',9'"
+                                : "offset 0,0.7");
     if (command.failed) out->gp.failed = true;
     plot_draw(out, buf_text(&command));
     buf_free(&command);

@@ -3,6 +3,7 @@
 ** estimator, and where there are any the published figures as marks.
 */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "report/plots/plot.h"
@@ -13,30 +14,6 @@ static void put_value(struct buf *b, double x)
 {
     if (isnan(x)) buf_puts(b, " ?");
     else buf_printf(b, " %.4f", x);
-}
-
-static bool has_errors(const struct view *v, const struct record_found *c)
-{
-    int k;
-
-    for (k = 0; k < v->n_estimator; k++)
-        if (view_miss(c, view_wave(c, true), v->estimator[k],
-                      "admitted").known) return true;
-    return false;
-}
-
-/* The published cases; in a folder without any, the first there are. */
-static int choose(const struct view *v, const struct record_found **out)
-{
-    int n = 0, pass;
-    int64_t i;
-
-    for (pass = 0; pass < 2 && n == 0; pass++)
-        for (i = 0; i < v->n_case && n < MAX_CASES; i++)
-            if (has_errors(v, v->kase[i]) &&
-                (pass == 1 || view_is_published(v->kase[i])))
-                out[n++] = v->kase[i];
-    return n;
 }
 
 /* Lowest and highest error over the routings of a case's shape. */
@@ -58,18 +35,34 @@ static void put_range(const struct view *v, const struct record_found *base,
     put_value(b, high);
 }
 
+enum { WIDTH = 1000, HEIGHT = 580, KEY = 85, LONGEST = 30 };
+
+/* The cases' names, slanted where they would run into each other and cut where
+** they are long; below them the key. */
 static void put_tics(struct plot *p, const struct record_found **c, int n)
 {
-    int i;
+    bool slanted = n > 6;
+    int i, longest = 0, below;
 
     buf_puts(&p->gp, "set xtics (");
     for (i = 0; i < n; i++) {
+        char name[LONGEST + 3];
+        int letters = snprintf(name, sizeof name, "%.*s%s", LONGEST,
+                               c[i]->shape.name,
+                               strlen(c[i]->shape.name) > LONGEST ? ".."
+                                                                  : "");
+        if (letters > longest) longest = letters;
         if (i > 0) buf_puts(&p->gp, ", ");
-        plot_quote(&p->gp, c[i]->shape.name);
+        plot_quote(&p->gp, name);
         buf_printf(&p->gp, " %d", i);
     }
-    buf_printf(&p->gp, ")%s\nset xrange [-0.6:%d.6]\n",
-               n > 6 ? " rotate by -35 left\nset bmargin 10" : "", n - 1);
+    below = KEY + 30 + (slanted ? longest * 9 * 57 / 100 : 10);
+    buf_printf(&p->gp, ")%s\nset xrange [-0.6:%d.6]\n"
+               "set bmargin at screen %.3f\nset lmargin at screen 0.09\n"
+               "set rmargin at screen %.2f\n"
+               "set key at screen 0.5, screen 0.01 center bottom horizontal "
+               "maxcols 3 reverse Left\n", slanted ? " rotate by -35 left"
+               : "", n - 1, (double)below / HEIGHT, slanted ? 0.88 : 0.97);
 }
 
 enum { FIRST_BAR = 5 };     /* columns before it: number, name, published */
@@ -78,8 +71,8 @@ enum { FIRST_BAR = 5 };     /* columns before it: number, name, published */
 ** routings where one is drawn; then what is published, as marks. */
 static void put_command(const struct view *v, struct buf *b, bool published)
 {
-    static const char *const colour[] = {"#56b4e9", "#0072b2", "#009e73",
-                                         "#cc79a7", "#f0e442", "#999999"};
+    static const char *const colour[] = {"#e69f00", "#0072b2", "#009e73",
+                                         "#cc79a7", "#56b4e9", "#999999"};
     double step = 0.8 / v->n_estimator;
     int k, column;
 
@@ -99,10 +92,10 @@ static void put_command(const struct view *v, struct buf *b, bool published)
     }
     if (!published) return;
     buf_printf(b, ", \\\n    \"errors.dat\" using ($1%+.3f):3 with points "
-               "pointtype 5 pointsize 1.2 linecolor '#d55e00' "
+               "pointtype 5 pointsize 1.2 linecolor '#000000' "
                "title \"before, published\", \\\n"
                "    \"errors.dat\" using ($1%+.3f):4 with points pointtype 13 "
-               "pointsize 1.7 linecolor '#d55e00' "
+               "pointsize 1.7 linecolor '#000000' "
                "title \"after, published\"",
                -(v->n_estimator - 1) / 2.0 * step - 0.2 * step,
                (1 - (v->n_estimator - 1) / 2.0) * step + 0.2 * step);
@@ -110,7 +103,8 @@ static void put_command(const struct view *v, struct buf *b, bool published)
 
 /* Says the routing where it is one, and how many cases are left out. */
 static void put_title(const struct view *v, struct buf *b,
-                      const struct record_found **c, int n, bool published)
+                      const struct record_found **c, int n, bool published,
+                      bool worst)
 {
     bool balanced = true;
     int i;
@@ -120,8 +114,8 @@ static void put_title(const struct view *v, struct buf *b,
     buf_printf(b, "set title \"Admitted estimate (raw x 1.10) against the "
                "peak, cold wave%s", balanced ? ", balanced routing" : "");
     if (n < v->n_case)
-        buf_printf(b, ": %d of %lld cases%s", n, (long long)v->n_case,
-                   published ? ", the published" : "");
+        buf_printf(b, ": %s%d of %lld cases%s", worst ? "the worst " : "", n,
+                   (long long)v->n_case, published ? ", the published" : "");
     buf_puts(b, "\"\n");
 }
 
@@ -155,20 +149,20 @@ bool plot_errors(const struct view *v, struct plot *out)
 {
     const struct record_found *c[MAX_CASES];
     struct buf command = BUF_INIT;
-    int n = choose(v, c);
-    bool any = n > 0 && view_is_published(c[0]);
+    bool worst, any;
+    int n = plot_choose(v, c, MAX_CASES, &worst);
 
+    any = n > 0 && view_is_published(c[0]);
     if (n == 0) return false;
-    plot_begin(out, "errors", 900, 520);
+    plot_begin(out, "errors", WIDTH, HEIGHT);
     put_data(v, &out->dat, c, n);
     put_tics(out, c, n);
-    put_title(v, &out->gp, c, n, any);
+    put_title(v, &out->gp, c, n, any, worst);
     buf_puts(&out->gp,
              "set ylabel \"(estimate - peak) / peak, %\"\n"
              "set format y \"%+.0f\"\n"
              "set yrange [*<-2:2<*]\nset offsets 0, 0, 3, 0\n"
              "set xzeroaxis linewidth 2 linecolor '#000000' linetype 1\n"
-             "set key outside bottom center horizontal\n"
              "set style fill solid 1.0 noborder\n");
     put_command(v, &command, any);
     if (command.failed) out->gp.failed = true;

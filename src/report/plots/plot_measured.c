@@ -45,6 +45,21 @@ static int64_t put_data(const struct view *v, struct buf *dat)
     return n;
 }
 
+/* The axis of rows, as far as they go. */
+static void put_range(const struct view *v, struct buf *gp)
+{
+    int64_t i, least = INT64_MAX, most = 1;
+
+    for (i = 0; i < v->n_measured; i++) {
+        int64_t rows = v->measured[i].forward->shape.tokens;
+        if (isnan(measured_error(&v->measured[i], MEASURED_FORWARD))) continue;
+        if (rows < least) least = rows;
+        if (rows > most) most = rows;
+    }
+    buf_printf(gp, "set logscale x\nset xrange [%.0f:%.0f]\n",
+               0.8 * (double)least, ceil(1.25 * (double)most));
+}
+
 static bool has_mode(const struct view *v, const char *mode)
 {
     int64_t i;
@@ -67,6 +82,7 @@ bool plot_measured(const struct view *v, struct plot *out)
 
     if (!any_cell(v)) return false;
     plot_begin(out, "measured", 900, 460);
+    put_range(v, &out->gp);
     n = put_data(v, &out->dat);
     buf_printf(&out->gp, "set title \"Simulated against measured forward "
                "peaks: %lld of %lld cells\"\n", (long long)n,
@@ -74,12 +90,12 @@ bool plot_measured(const struct view *v, struct plot *out)
     buf_puts(&out->gp,
              "set xlabel \"packed rows\"\n"
              "set ylabel \"(simulated - measured) / measured, %\"\n"
-             "set logscale x\nset format x \"%.0s%c\"\n"
+             "set format x \"%.0s%c\"\n"
              "set yrange [*<-1.5:1.5<*]\n"
              "set xzeroaxis linewidth 2 linecolor '#000000' linetype 1\n"
              "set object 1 rectangle from graph 0, first -1 to graph 1, "
              "first 1 fillcolor '#e8f1e8' fillstyle solid noborder behind\n"
-             "set label 1 \"within 1 %\" at graph 0.99, first 0.85 right "
+             "set label 1 \"within 1 %\" at graph 1.02, first 0 left "
              "textcolor '#407040'\n"
              "set key outside right top vertical reverse Left\n");
     buf_puts(&draw, "  plot ");

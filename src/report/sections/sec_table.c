@@ -30,7 +30,7 @@ static void put_why(struct view *v, struct table *t,
         return;
     }
     implied = (double)cold.estimate / (1 + published_cold / 100);
-    cell_printf(v->d, t, "peak %+.1f %% from the implied one%s",
+    cell_printf(v->d, t, "peak %+.1f %%%s",
                 100.0 * ((double)cold.peak - implied) / implied,
                 strcmp(c->shape.routing, "balanced") == 0
                 ? ", routing even" : "");
@@ -56,10 +56,9 @@ static void put_line(struct view *v, struct table *t,
 
     doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
-    cell_printf(v->d, t, "%s (%s)", after ? "after" : "before", name);
+    cell_text(v->d, t, after ? "after" : "before");
     cell_percent(v->d, t, p.cold, p.cold < 0);
     cell_percent(v->d, t, cold.percent, cold.under);
-    cell_points(v->d, t, cold.percent - p.cold);
     put_random(v, t, c, name);
     cell_percent(v->d, t, p.warm, p.warm < 0);
     cell_percent(v->d, t, warm.percent, warm.under);
@@ -96,9 +95,8 @@ void sec_table(struct view *v)
         view_absent(v, "the cases of the published table", scenario);
         return;
     }
-    t = doc_table(v->d, "table", "case|estimate|>published, cold|>ours, cold"
-                  "|>difference, points|>cold, random routers|>published, warm"
-                  "|>ours, warm|why");
+    t = doc_table(v->d, "table", "case|estimate|>cold, published|>cold, ours"
+                  "|>random routers|>warm, published|>warm, ours|why");
     for (i = 0; i < v->n_case; i++) {
         if (!view_is_published(v->kase[i])) continue;
         put_line(v, t, v->kase[i], false);
@@ -108,13 +106,13 @@ void sec_table(struct view *v)
     doc_para(v->d, "Admitted estimate (raw x 1.10) against the simulated peak "
              "of the most-loaded rank, EP2 and CP2; the published table has "
              "two H200s' PyTorch peak in its place. %d of %d raw estimates "
-             "are the published formulas' to the byte%s. The implied peak is "
-             "the estimate divided by 1 + the published error. Published warm "
-             "calls ran other batches, whose layouts are not known. Random "
-             "routers: the same with the loads that random weights route by. "
-             "In the picture a whisker spans our errors over every routing "
-             "that a case was run with.", same, all,
-             same == all ? ", so what differs is the peak" : "");
+             "are the published formulas' to the byte%s: why gives ours "
+             "against the implied one, the estimate divided by 1 + the "
+             "published error. Published warm calls ran other batches, whose "
+             "layouts are not known. Random routers: the cold errors with the "
+             "loads that random weights route by. In the picture a whisker "
+             "spans our errors over every routing that a case was run with.",
+             same, all, same == all ? ", so what differs is the peak" : "");
     view_picture(v, PICTURE_ERRORS, "Error by case: before, after, published");
 }
 

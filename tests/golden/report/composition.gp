@@ -9,13 +9,14 @@ set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
 set xtics ("before" 0, "after" 1, "peak" 2, "before" 4, "after" 5, "peak" 6, "before" 8, "after" 9, "peak" 10)
 set xrange [-0.8:10.8]
-set label 1 "real-40" at 1.0, graph -0.12 center
-set label 2 "random-8" at 5.0, graph -0.12 center
-set label 3 "random-40" at 9.0, graph -0.12 center
-set bmargin 5
+set bmargin 4
+set label 1 "real-40" at 1.0, character 2 center
+set label 2 "random-8" at 5.0, character 2 center
+set label 3 "random-40" at 9.0, character 2 center
 set title "Raw estimates and the peak of the most-loaded rank, cold wave: 3 of 31 cases"
 set ylabel "GB"
 set yrange [0:*]
+set offsets 0, 0, graph 0.08, 0
 set key outside right center vertical reverse Left width 1
 set style fill solid 1.0 border linecolor '#ffffff'
 do for [kind in "svg png"] {

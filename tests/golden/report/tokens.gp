@@ -1,37 +1,57 @@
 # tokens.gp - draws tokens.svg and tokens.png from tokens.dat
 reset
 set encoding utf8
-svg = "svg size 900,740 dynamic enhanced font 'sans,14' background '#ffffff'"
-png = "pngcairo size 900,740 enhanced font 'sans,11'"
+svg = "svg size 1000,816 dynamic enhanced font 'sans,14' background '#ffffff'"
+png = "pngcairo size 1000,816 enhanced font 'sans,11'"
 set datafile missing '?'
 set border 3 linecolor '#555555'
 set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
+set xrange [425:111314]
+set yrange [-84.859:14.955]
+set format x "%.0s%c"
+set logscale x
+set xtics (500, 1000, 2000, 5000, 10000, 20000, 50000)
 set ylabel "(estimate - peak) / peak, %"
 set format y "%+.0f"
-set logscale x
-set format x "%.0s%c"
-set yrange [*<-1:1<*]
-set offsets 0, 0, 1, 0.5
 set xzeroaxis linewidth 2 linecolor '#000000' linetype 1
-set object 1 rectangle from graph 0, first -1000 to graph 1, first 0 fillcolor '#f7e3d4' fillstyle solid noborder behind
-set label 1 "under: the estimate is below the peak" at graph 0.98, graph 0.03 right textcolor '#a04000'
-set key outside right top vertical reverse Left
+set object 1 rectangle from graph 0, graph 0 to graph 1, first 0 fillcolor '#f7e3d4' fillstyle solid noborder behind
+set label 1 "under: the estimate is below the peak" at graph 0.98, graph 0.05 right textcolor '#a04000'
 do for [kind in "svg png"] {
   set terminal @svg
   if (kind eq "png") { set terminal @png }
   set output "tokens.".kind
   set multiplot layout 2,1 title "Raw estimate against the peak, cold waves, balanced routing: 28 of 31 cases"
+  set lmargin at screen 0.08
+  set rmargin at screen 0.97
+  set tmargin at screen 0.9020
+  set bmargin at screen 0.5956
+  unset key
   set title "before"
   set xlabel ""
-  plot "tokens.dat" index 0 using 1:3 with points pointtype 9 pointsize 0.9 linecolor '#e69f00' title "EP1", \
-    "tokens.dat" index 1 using 1:3 with points pointtype 7 pointsize 0.9 linecolor '#0072b2' title "EP2", \
-    "tokens.dat" using 1:($4 == 1 ? $3 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' title "under"
+  plot "tokens.dat" index 0 using 1:3 with points pointtype 7 pointsize 0.8 linecolor '#0072b2' notitle, \
+    "tokens.dat" index 1 using 1:3 with linespoints pointtype 9 pointsize 0.8 linecolor '#e69f00' notitle, \
+    "tokens.dat" index 2 using 1:3 with linespoints pointtype 7 pointsize 0.8 linecolor '#e69f00' notitle, \
+    "tokens.dat" index 3 using 1:3 with points pointtype 7 pointsize 0.8 linecolor '#009e73' notitle, \
+    "tokens.dat" using 1:($4 == 1 ? $3 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' notitle, \
+    -1e9 notitle
+  set lmargin at screen 0.08
+  set rmargin at screen 0.97
+  set tmargin at screen 0.4914
+  set bmargin at screen 0.1850
+  set key at screen 0.5, screen 0.0049 center bottom horizontal maxcols 2 reverse Left
   set title "after"
   set xlabel "tokens in the wave"
-  plot "tokens.dat" index 0 using 1:5 with points pointtype 9 pointsize 0.9 linecolor '#e69f00' title "EP1", \
-    "tokens.dat" index 1 using 1:5 with points pointtype 7 pointsize 0.9 linecolor '#0072b2' title "EP2", \
-    "tokens.dat" using 1:($6 == 1 ? $5 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' title "under"
+  plot "tokens.dat" index 0 using 1:5 with points pointtype 7 pointsize 0.8 linecolor '#0072b2' notitle, \
+    "tokens.dat" index 1 using 1:5 with linespoints pointtype 9 pointsize 0.8 linecolor '#e69f00' notitle, \
+    "tokens.dat" index 2 using 1:5 with linespoints pointtype 7 pointsize 0.8 linecolor '#e69f00' notitle, \
+    "tokens.dat" index 3 using 1:5 with points pointtype 7 pointsize 0.8 linecolor '#009e73' notitle, \
+    "tokens.dat" using 1:($6 == 1 ? $5 : NaN) with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' notitle, \
+    -1e9 with points pointtype 7 pointsize 0.8 linecolor '#0072b2' title "pr-accuracy, EP2", \
+    -1e9 with linespoints pointtype 9 pointsize 0.8 linecolor '#e69f00' title "full-stack, EP1", \
+    -1e9 with linespoints pointtype 7 pointsize 0.8 linecolor '#e69f00' title "full-stack, EP2", \
+    -1e9 with points pointtype 7 pointsize 0.8 linecolor '#009e73' title "my|own, EP2", \
+    -1e9 with points pointtype 6 pointsize 1.6 linewidth 1.2 linecolor '#d55e00' title "under"
   unset multiplot
   unset output
 }
