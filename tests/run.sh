@@ -56,6 +56,7 @@ part 'cuda, a wave counted' sh tests/wave/run.sh "$build"
 part 'device, rehearsed' sh tests/run-device.sh "$build"
 part 'processes' sh tests/run-processes.sh "$build"
 part 'kills' sh tests/run-kills.sh "$build"
+part 'html' sh tests/run-html.sh "$build"
 part 'readme' sh tests/run-readme.sh "$build"
 part 'report' sh tests/run-report.sh "$build"
 [ $skipped -gt 0 ] && skipped=", $skipped skipped" || skipped=
