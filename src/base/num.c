@@ -14,18 +14,6 @@ bool num_add(int64_t a, int64_t b, int64_t *out)
     return true;
 }
 
-int64_t num_sadd(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
-int64_t num_smul(int64_t a, int64_t b)
-{
-    int64_t r;
-    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
-}
-
 /* strtoll alone would accept leading blanks and a plus sign. */
 static bool starts_like_a_number(const char *s)
 {

@@ -23,8 +23,16 @@ static inline bool num_mul(int64_t a, int64_t b, int64_t *out)
 
 /* Saturating forms for estimates: INT64_MAX stands for "more than fits",
 ** and stays so through further sums. Operands must be >= 0. */
-int64_t num_sadd(int64_t a, int64_t b);
-int64_t num_smul(int64_t a, int64_t b);
+static inline int64_t num_sadd(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_add_overflow(a, b, &r) ? INT64_MAX : r;
+}
+static inline int64_t num_smul(int64_t a, int64_t b)
+{
+    int64_t r;
+    return __builtin_mul_overflow(a, b, &r) ? INT64_MAX : r;
+}
 
 static inline int64_t num_max(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t num_min(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -37,6 +45,16 @@ static inline int64_t num_ceil_div(int64_t a, int64_t b)
 static inline int64_t num_round_up(int64_t a, int64_t b)
 {
     return num_ceil_div(a, b) * b;
+}
+/* The greatest that divides both; a and b >= 0, and 0 is divided by all. */
+static inline int64_t num_gcd(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
 }
 
 /* The whole of s must be a decimal integer in [lo, hi]. */

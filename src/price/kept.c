@@ -98,23 +98,13 @@ static void add(struct kept *k, enum category c, int64_t bytes)
     k->term[c] = num_sadd(k->term[c], bytes);
 }
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static void keep(const struct rank *r, struct kept *k, enum category c,
                  int64_t width, int64_t rows)
 {
     int64_t bytes = block_of(r, width, rows);
 
     add(k, c, bytes);
-    if (bytes > POOL) k->grain = gcd(k->grain, bytes);
+    if (bytes > POOL) k->grain = num_gcd(k->grain, bytes);
     k->own += bytes >= OWN;
 }
 
@@ -139,7 +129,7 @@ static void add_layers(struct kept *all, const struct kept *k, int64_t n)
     for (c = 0; c < CAT_COUNT; c++) add(all, c, num_smul(k->term[c], n));
     all->own += n * k->own;
     all->left = num_sadd(all->left, num_smul(k->left, n));
-    all->grain = gcd(all->grain, k->grain);
+    all->grain = num_gcd(all->grain, k->grain);
 }
 
 /* ---- the parts of a layer (3) -------------------------------------------- */

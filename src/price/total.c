@@ -15,19 +15,9 @@
 
 /* ---- HybridEP (pricing.md 7.4) ------------------------------------------- */
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t t = a % b;
-        a = b;
-        b = t;
-    }
-    return a;
-}
-
 int64_t price_hybridep_rows(int64_t capacity, int64_t ranks)
 {
-    int64_t rows = num_round_up(capacity, 4 / gcd(4, ranks));
+    int64_t rows = num_round_up(capacity, 4 / num_gcd(4, ranks));
     return num_round_up(num_max(rows, 512), 64);
 }
 
