@@ -1,0 +1,57 @@
+/*
+** slack.h - what the caching allocator adds to tensors that are alive
+** together (pricing.md 13). From their sizes alone: which hole a tensor falls
+** into depends on everything that came before it, and nobody who plans a wave
+** knows that.
+*/
+#ifndef PRICE_SLACK_H
+#define PRICE_SLACK_H
+
+#include <stdint.h>
+
+/* A block of more than this keeps what is left of the piece that it was cut
+** from when that is no more than this (mem/allocator.md A.5, A.7); others are
+** rounded up to 512 bytes. */
+#define LARGE_BLOCK (INT64_C(1) << 20)
+
+/* GEMM workspaces of 32 MiB and 1 KiB have 34 MiB of their own each, whose
+** rest lies there for as long as they do. */
+enum { WORKSPACES = 5 };
+
+/* Tensors that are alive together. All zero: none. */
+struct blocks {
+    int64_t tensors;        /* how many, */
+    int64_t large;          /* and how many of more than 1 MiB: of these */
+    int64_t mean;           /* what they keep on average, */
+    int64_t alike;          /* deviations of those that may all keep alike, */
+    int64_t square;         /* and variances of the others, summed */
+    int64_t grain;          /* what divides all their sizes */
+    int64_t rest[WORKSPACES];   /* what the smallest would keep beyond the
+                                   mean behind a workspace, most first */
+};
+
+/* n tensors of so many bytes: each falls into a hole of its own. */
+void blocks_add(struct blocks *b, int64_t n, int64_t bytes);
+/* n that are made one after another when the layers' are gone. */
+void blocks_fresh(struct blocks *b, int64_t n, int64_t bytes);
+/* n that what lies between them makes alike: what one keeps all may keep. */
+void blocks_alike(struct blocks *b, int64_t n, int64_t bytes);
+/* Those n lie where others of so many bytes, or so many, have been freed:
+** several in one, of which the last keeps the rest as often as not. */
+void blocks_in_hole(struct blocks *b, int64_t n, int64_t bytes, int64_t hole,
+                    int64_t other);
+/* One that comes and goes beside them. */
+void blocks_grain(struct blocks *b, int64_t bytes);
+/* What was added so far stands for all of a kind, layer after layer, that are
+** joined: they are alike. */
+void blocks_repeat(struct blocks *b);
+void blocks_join(struct blocks *b, const struct blocks *other);
+/* Takes back what was joined, but for its grain and rests. */
+void blocks_drop(struct blocks *b, const struct blocks *other);
+
+/* Bytes that are allocated beyond those asked for, and no sum of these tensors
+** that the allocator makes is larger. */
+int64_t blocks_slack(const struct blocks *b);
+int64_t blocks_most(int64_t tensors, int64_t large);
+
+#endif

@@ -1,0 +1,207 @@
+/*
+** What the allocator adds to tensors that are alive together (slack.h): values
+** by hand, and the fractions against the integrals that they stand for.
+*/
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "price/slack.h"
+
+#define MIB ((int64_t)1 << 20)
+#define REST (2 * MIB - 1024)
+
+static int64_t slack_of(int64_t n, int64_t bytes)
+{
+    struct blocks b = {.tensors = 0};
+
+    blocks_add(&b, n, bytes);
+    return blocks_slack(&b);
+}
+
+static void test_small_pool(void **state)
+{
+    struct blocks b = {.tensors = 0};
+
+    (void)state;
+    blocks_add(&b, 3, 0);
+    assert_int_equal(blocks_slack(&b), 0);
+    blocks_add(&b, 3, MIB);
+    blocks_add(&b, 4, 7);
+    assert_int_equal(blocks_slack(&b), 7 * 512);
+    assert_int_equal(b.large, 0);
+}
+
+/* Simpson's rule for what a block of b keeps, and for its square, when a hole
+** exceeds it by t with density b / (b + t)^2. */
+static double kept(double b, int power)
+{
+    enum { STEPS = 1000 };
+    double sum = 0;
+    int i;
+
+    for (i = 0; i <= STEPS; i++) {
+        double t = (double)i / STEPS;
+        double f = pow(t, power) * b / ((b + t) * (b + t));
+        sum += f * (i == 0 || i == STEPS ? 1 : i % 2 == 1 ? 4 : 2);
+    }
+    return sum / (3 * STEPS);
+}
+
+static void test_holes(void **state)
+{
+    static const double size[] = {1.001, 1.3, 2, 2.5, 4, 7, 9.9};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof size / sizeof *size; i++) {
+        struct blocks b = {.tensors = 0};
+        double mean, square;
+
+        blocks_add(&b, 1, (int64_t)(size[i] * (double)MIB));
+        mean = (double)b.mean / (double)MIB;
+        square = (double)b.square / ((double)MIB * (double)MIB);
+        assert_true(fabs(mean / kept(size[i], 1) - 1) < 0.11);
+        assert_true(fabs(square / kept(size[i], 2) - 1) < 0.11);
+    }
+}
+
+/* A segment's rest is known from 10 MiB on: of 11.25 MiB three quarters are
+** left, of 13 MiB one; of 12.5 MiB more than is kept. */
+static void test_own_segments(void **state)
+{
+    struct blocks b = {.tensors = 0};
+    int64_t mean = 3 * MIB / 68;
+
+    (void)state;
+    blocks_add(&b, 1, 11 * MIB + MIB / 4);
+    assert_int_equal(b.mean, MIB * 3 / 4);
+    blocks_add(&b, 2, 13 * MIB);
+    assert_int_equal(b.mean, MIB * 3 / 4 + 2 * MIB);
+    blocks_add(&b, 1, 12 * MIB + MIB / 2);
+    assert_int_equal(b.mean, MIB * 3 / 4 + 2 * MIB + mean);
+}
+
+/* Blocks of one grain leave holes of that grain, unless a segment of 20 MiB, or
+** one of their own, does not have it. */
+static void test_grain(void **state)
+{
+    struct blocks b = {.tensors = 0};
+
+    (void)state;
+    assert_int_equal(slack_of(9, 2 * MIB), 9 * 512);
+    assert_int_equal(slack_of(9, 5 * MIB / 2), 9 * 512);
+    assert_true(slack_of(9, 3 * MIB) > 9 * 512);
+    assert_true(slack_of(1, 45 * MIB / 4) >= 3 * MIB / 4);
+    blocks_add(&b, 9, 2 * MIB);
+    blocks_add(&b, 1, 6 * MIB);
+    assert_int_equal(blocks_slack(&b), 10 * 512);
+    blocks_grain(&b, 3 * MIB);      /* is not alive, but comes and goes */
+    assert_true(blocks_slack(&b) > 10 * 512);
+}
+
+/* The five smallest find the rests of the workspaces, no more. */
+static void test_workspace_rests(void **state)
+{
+    struct blocks b = {.tensors = 0};
+    int64_t size = 3 * MIB / 2, mean;
+
+    (void)state;
+    blocks_add(&b, 1, size);
+    mean = b.mean;
+    assert_int_equal(b.rest[0], REST - size - mean);
+    assert_int_equal(b.rest[1], 0);
+    blocks_add(&b, 1, size - 4096);
+    assert_true(b.rest[0] > b.rest[1]);
+    assert_int_equal(b.rest[1], REST - size - mean);
+    blocks_add(&b, 9, size);
+    assert_int_equal(b.rest[4], REST - size - mean);
+    assert_int_equal(b.mean >= 10 * mean, 1);
+    assert_true(blocks_slack(&b) <= blocks_most(b.tensors, b.large));
+}
+
+/* Alike ones spread as one, others as their root. */
+static void test_alike(void **state)
+{
+    struct blocks a = {.tensors = 0}, one = {.tensors = 0}, all, apart;
+    int i;
+
+    (void)state;
+    blocks_add(&a, 1, 4 * MIB - 512);
+    apart = (struct blocks){.tensors = 0};
+    blocks_alike(&one, 1, 4 * MIB - 512);
+    blocks_repeat(&one);
+    all = (struct blocks){.tensors = 0};
+    for (i = 0; i < 100; i++) {
+        blocks_join(&all, &one);
+        blocks_join(&apart, &a);
+    }
+    assert_int_equal(all.alike, 100 * one.alike);
+    assert_int_equal(all.mean, apart.mean);
+    assert_true(one.alike * one.alike <= a.square);
+    assert_true((one.alike + 1) * (one.alike + 1) > a.square);
+    assert_true(blocks_slack(&all) > 2 * blocks_slack(&apart));
+    for (i = 0; i < 100; i++) blocks_drop(&all, &one);
+    assert_int_equal(all.tensors + all.large + all.mean + all.alike, 0);
+}
+
+/* Two of 9 MiB to a segment, 2 MiB are left: cut off. Two of 9.75: kept. */
+static void test_fresh(void **state)
+{
+    struct blocks b = {.tensors = 0};
+
+    (void)state;
+    blocks_fresh(&b, 3, 9 * MIB);
+    assert_int_equal(b.mean, 0);
+    blocks_fresh(&b, 3, 9 * MIB + 3 * MIB / 4);
+    assert_int_equal(b.mean, MIB / 2);
+}
+
+/* 24 MiB of boundary take one gradient of 16 MiB (8 are left, cut off) or
+** three of 8 (nothing), or one of 23.5. */
+static void test_in_hole(void **state)
+{
+    struct blocks b = {.tensors = 0};
+
+    (void)state;
+    blocks_in_hole(&b, 2, 16 * MIB, 24 * MIB, 0);
+    blocks_in_hole(&b, 2, 8 * MIB, 24 * MIB, 0);
+    assert_int_equal(b.mean, 0);
+    blocks_in_hole(&b, 2, 16 * MIB, 24 * MIB, 33 * MIB / 2);
+    assert_int_equal(b.mean, 2 * (MIB / 4 - 3 * MIB / 68));
+}
+
+/* Sums that fit nothing stay in bounds. */
+static void test_saturated(void **state)
+{
+    struct blocks b = {.tensors = 0};
+
+    (void)state;
+    blocks_add(&b, 1, INT64_MAX);
+    blocks_alike(&b, 1, INT64_MAX);
+    blocks_fresh(&b, 1, INT64_MAX);
+    blocks_in_hole(&b, 1, INT64_MAX, INT64_MAX, 5 * MIB);
+    assert_true(blocks_slack(&b) > 0);
+    assert_true(blocks_slack(&b) <= 3 * (MIB + 512));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_pool),
+        cmocka_unit_test(test_holes),
+        cmocka_unit_test(test_own_segments),
+        cmocka_unit_test(test_grain),
+        cmocka_unit_test(test_workspace_rests),
+        cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_fresh),
+        cmocka_unit_test(test_in_hole),
+        cmocka_unit_test(test_saturated),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
