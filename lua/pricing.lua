@@ -258,29 +258,39 @@ local function full(s, own)
   return s.q == own
 end
 
-function pricing.records(f, stages, own)
+-- each, where it is given, is called with every tensor: how many, bytes.
+function pricing.records(f, stages, own, each)
   local m, w = f.model, pricing.widths(f.model)
-  local q, kv, lse = w.q * ELEMENT, 2 * w.kv * ELEMENT, m.q_heads * F32
+  local q, kv, lse = w.q * ELEMENT, w.kv * ELEMENT, m.q_heads * F32
   local tape = m.q_heads * (m.head_dim + 1) * F32
   local sum, tapes, least, has_local = 0, 0, math.maxinteger, false
+  local function keep(n, rows, width)
+    sum = sum + n * rows * width
+    if each then each(n, rows * width) end
+  end
   for _, s in ipairs(stages) do
     if s.q > 0 and s.k > 0 then
       local q_pad, k_pad = padded(s.q_len, f.block[1]),
                            padded(s.k_len, f.block[2])
       local q_full = full(s, own)
       local k_full = s["local"] and s.k == own
-      if not q_full then sum = sum + s.q * q end
-      if q_pad ~= s.q then sum = sum + q_pad * q
-      elseif q_full then sum = sum + s.q * q end
-      if not k_full then sum = sum + s.k * kv end
-      if k_pad ~= s.k then sum = sum + k_pad * kv
-      elseif k_full then sum = sum + s.k * kv end
-      sum = sum + q_pad * (q + 2 * lse)
-      if q_pad ~= s.q then sum = sum + s.q * (q + lse) end
+      if not q_full then keep(1, s.q, q) end
+      if q_pad ~= s.q then keep(1, q_pad, q)
+      elseif q_full then keep(1, s.q, q) end
+      if not k_full then keep(1, s.k, 2 * kv) end
+      if k_pad ~= s.k then keep(2, k_pad, kv)
+      elseif k_full then keep(2, s.k, kv) end
+      keep(1, q_pad, q)
+      keep(2, q_pad, lse)
+      if q_pad ~= s.q then
+        keep(1, s.q, q)
+        keep(1, s.q, lse)
+      end
       if s["local"] then
         has_local = true
       else
         local t = q_full and own * tape or s.q * (tape + 8)
+        if each then each(1, t) end
         tapes, least = tapes + t, math.min(least, t)
       end
     end

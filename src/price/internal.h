@@ -9,6 +9,8 @@
 
 #include "price/price.h"
 
+struct blocks;
+
 #define PRICE_ELEMENT 2     /* bytes of a bf16 number */
 
 /* ---- the MoE stage of one layer (moe.c, pricing.md 3) -------------------- */
@@ -75,10 +77,11 @@ int64_t price_sum(const int64_t term[CAT_COUNT]);
 int64_t price_boundary(const struct price_facts *f, int64_t g, int64_t rank,
                        int64_t layer);
 
-/* price_stage_records with one or both LSEs of a stage counted. */
+/* price_stage_records with one or both LSEs of a stage counted, and the
+** tensors added to blocks unless that is NULL. */
 int64_t price_records_lse(const struct model *m, const struct stage *s,
                           int64_t n, int64_t own, int64_t q_block,
-                          int64_t k_block, int lses);
+                          int64_t k_block, int lses, struct blocks *blocks);
 
 /* ---- adapter gradients (adapter.c, pricing.md 8) ------------------------- */
 

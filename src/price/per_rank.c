@@ -28,7 +28,7 @@ static int64_t records_of(const struct price_wave *w, int64_t g, int64_t r)
     if (p->attention_retained != NULL) return p->attention_retained[r];
     return price_records_lse(f->model, p->stage[r], p->n_stage[r],
                              p->attention_rows[r], f->q_block, f->k_block,
-                             w->change & PRICE_ONE_LSE ? 1 : 2);
+                             w->change & PRICE_ONE_LSE ? 1 : 2, NULL);
 }
 
 /* The largest stage of a kind over the groups; its terms into the rank's. */

@@ -5,6 +5,7 @@
 */
 #include "base/num.h"
 #include "price/internal.h"
+#include "price/slack.h"
 
 /* Bytes of one row of the executor's tensors. */
 struct row_bytes {
@@ -15,7 +16,7 @@ static struct row_bytes row_bytes_of(const struct model *m)
 {
     return (struct row_bytes){
         .q = model_q(m) * PRICE_ELEMENT,
-        .kv = 2 * model_kv(m) * PRICE_ELEMENT,
+        .kv = model_kv(m) * PRICE_ELEMENT,     /* each */
         .out = model_q(m) * PRICE_ELEMENT,
         .lse = m->q_heads * 4,
         .tape = m->q_heads * (m->head_dim + 1) * 4,     /* f32 accumulator */
@@ -29,35 +30,43 @@ static int64_t padded(int64_t len, int64_t block)
     return num_max(num_round_up(len, block), 2 * block);
 }
 
-static void add(int64_t *sum, int64_t rows, int64_t width)
+/* Bytes of tensors, and, where they are asked for, the tensors. */
+struct kept { int64_t bytes; struct blocks *blocks; };
+
+static void add(struct kept *k, int64_t n, int64_t rows, int64_t width)
 {
-    *sum = num_sadd(*sum, num_smul(rows, width));
+    int64_t bytes = num_smul(rows, width);
+
+    k->bytes = num_sadd(k->bytes, num_smul(n, bytes));
+    if (k->blocks != NULL) blocks_add(k->blocks, n, bytes);
 }
 
 static bool runs(const struct stage *s) { return s->q > 0 && s->k > 0; }
 
 /* What a stage keeps without its merge tape. */
-static int64_t stage_bytes(const struct row_bytes *b, const struct stage *s,
-                           int64_t q_block, int64_t k_block, int lses)
+static void add_stage(struct kept *k, const struct row_bytes *b,
+                      const struct stage *s, int64_t q_block, int64_t k_block,
+                      int lses)
 {
     int64_t q_pad = padded(s->q_len, q_block);
     int64_t k_pad = padded(s->k_len, k_block);
-    int64_t sum = 0;
 
-    if (!s->q_full) add(&sum, s->q, b->q);          /* gathered queries */
+    if (!s->q_full) add(k, 1, s->q, b->q);          /* gathered queries */
     if (q_pad != s->q)
-        add(&sum, q_pad, b->q);                     /* padded copy */
+        add(k, 1, q_pad, b->q);                     /* padded copy */
     else if (s->q_full)
-        add(&sum, s->q, b->q);                      /* contiguous copy */
-    if (!s->k_full) add(&sum, s->k, b->kv);         /* gathered or fetched */
+        add(k, 1, s->q, b->q);                      /* contiguous copy */
+    if (!s->k_full) add(k, 1, s->k, 2 * b->kv);     /* gathered or fetched */
     if (k_pad != s->k)
-        add(&sum, k_pad, b->kv);
+        add(k, 2, k_pad, b->kv);
     else if (s->k_full)
-        add(&sum, s->k, b->kv);
+        add(k, 2, s->k, b->kv);
     /* the kernel's output and LSE, and the LSE's normalised copy */
-    add(&sum, q_pad, b->out + lses * b->lse);
-    if (q_pad != s->q) add(&sum, s->q, b->out + b->lse);
-    return sum;
+    add(k, 1, q_pad, b->out);
+    add(k, lses, q_pad, b->lse);
+    if (q_pad == s->q) return;
+    add(k, 1, s->q, b->out);
+    add(k, 1, s->q, b->lse);
 }
 
 /* What merging the stage into the accumulator keeps. */
@@ -70,19 +79,21 @@ static int64_t tape_bytes(const struct row_bytes *b, const struct stage *s,
 
 int64_t price_records_lse(const struct model *m, const struct stage *s,
                           int64_t n, int64_t own, int64_t q_block,
-                          int64_t k_block, int lses)
+                          int64_t k_block, int lses, struct blocks *blocks)
 {
     struct row_bytes b = row_bytes_of(m);
-    int64_t i, sum = 0, tapes = 0, least = INT64_MAX;
+    int64_t i, tapes = 0, least = INT64_MAX;
+    struct kept k = {0, blocks};
     bool local = false;
 
     for (i = 0; i < n; i++) {
         if (!runs(&s[i])) continue;
-        sum = num_sadd(sum, stage_bytes(&b, &s[i], q_block, k_block, lses));
+        add_stage(&k, &b, &s[i], q_block, k_block, lses);
         if (s[i].local) {
             local = true;       /* it is the first: nothing to merge into */
         } else {
             int64_t tape = tape_bytes(&b, &s[i], own);
+            if (blocks != NULL) blocks_add(blocks, 1, tape);
             tapes = num_sadd(tapes, tape);
             least = num_min(least, tape);
         }
@@ -90,20 +101,20 @@ int64_t price_records_lse(const struct model *m, const struct stage *s,
     /* whichever remote stage is ready first records no tape: count on the
     ** one that saves least */
     if (!local && least != INT64_MAX && tapes != INT64_MAX) tapes -= least;
-    return num_sadd(sum, tapes);
+    return num_sadd(k.bytes, tapes);
 }
 
 int64_t price_stage_records(const struct model *m, const struct stage *s,
                             int64_t n, int64_t own, int64_t q_block,
                             int64_t k_block)
 {
-    return price_records_lse(m, s, n, own, q_block, k_block, 2);
+    return price_records_lse(m, s, n, own, q_block, k_block, 2, NULL);
 }
 
 /* A single head needs no copy to become contiguous. */
 int64_t price_least_record_row(const struct model *m)
 {
     struct row_bytes b = row_bytes_of(m);
-    return (m->q_heads > 1 ? b.q : 0) + (m->kv_heads > 1 ? b.kv : 0) + b.out
+    return (m->q_heads > 1 ? b.q : 0) + (m->kv_heads > 1 ? 2 * b.kv : 0) + b.out
            + 2 * b.lse;
 }
