@@ -3,40 +3,40 @@
 -- (src/price/per_rank_any.c, layer_peaks.c), and a place to begin with the
 -- next one.
 local pricing = require "pricing"
+local slack = require "slack"
 local add = pricing.add
 
 local ELEMENT <const>, F32 <const> = 2, 4
 local MiB <const> = 1 << 20
-local HALF <const> = MiB // 2       -- what a large block keeps on average
-local SMALL <const> = 512           -- what others are rounded up to
 
-local function slack(bytes) return bytes > MiB and HALF or SMALL end
+-- ---- an instant: its terms, and its tensors as the allocator sees them ----
 
-local function boundary_slack(bytes)
-  if bytes <= MiB or bytes > 4 * MiB then return slack(bytes) end
-  return HALF * 3 // 2
-end
+local function instant() return {terms = {}, blocks = slack.blocks()} end
 
--- ---- an instant: terms, tensors, and how many of them are large blocks ----
+local function list(t, n, bytes) slack.add(t.blocks, n, bytes) end
 
-local function instant() return {terms = {}, blocks = 0, tensors = 0} end
+local function more(t, n) t.blocks.tensors = t.blocks.tensors + n end
 
 local function put(t, category, n, rows, width)
   local bytes = rows * width
   add(t.terms, category, n * bytes)
-  if bytes > MiB then t.blocks = t.blocks + n end
-  t.tensors = t.tensors + n
+  list(t, n, bytes)
 end
 
 local function put_act(t, category, n, rows, elements)
   put(t, category, n, rows, elements * ELEMENT)
 end
 
+local STAGE_TENSORS <const> = 11
+
 local function put_records(at, t)
-  local n = 10 * math.max(1, at.n_stage)
-  put(t, "attention_records", 1, 1, at.records)
-  t.blocks = t.blocks + math.min(n, at.records // (2 * MiB))
-  t.tensors = t.tensors + n
+  add(t.terms, "attention_records", at.records)
+  if at.stages then
+    pricing.records(at.f, at.stages, at.own,
+                    function(n, bytes) list(t, n, bytes) end)
+  else
+    list(t, STAGE_TENSORS, at.records // STAGE_TENSORS)
+  end
 end
 
 -- f32 statistics of norms, gates and their sums, and the adapters' rows.
@@ -75,61 +75,102 @@ local function put_routing(at, t)
   local f, m = at.f, at.f.model
   local routing, shared_state = pricing.routing_state(f)
   local row, shared = m.hidden * ELEMENT, at.moe.shared
-  put(t, "moe_routing", 1, at.rows, routing)
+  local scores = m.experts * F32
+  put(t, "moe_routing", 1, at.rows, scores)
+  put(t, "moe_routing", 1, at.rows, math.max(0, routing - scores))
   put(t, "moe_routing", 1, at.rows, m.top_k * (8 + 2 * F32))
   put(t, "moe_experts", 1, at.pairs, F32)
-  t.tensors = t.tensors + 8
+  more(t, 8)
   if shared == 0 then return end
   put(t, "shared_expert", shared // row, at.rows, row)
   put(t, "shared_expert", 1, at.rows, shared_state)
   put(t, "shared_expert", 1, at.rows, F32 + 3 * f.lora_rank * ELEMENT)
 end
 
-local function put_pairs(at, t)
-  local m, elements = at.f.model, MiB // ELEMENT
-  if at.pairs * m.hidden > elements then t.blocks = t.blocks + 4 end
-  if at.pairs * m.expert_ffn > elements then t.blocks = t.blocks + 3 end
-  t.tensors = t.tensors + 16
+-- ---- the experts' tensors -------------------------------------------------
+
+-- A pair's results of FC1 (2F wide), activations (F) and rows (H); weights
+-- converted for the grouped adapters: of FC1 (H, 2F), of FC2 (F, H).
+local function list_experts(at, t, x)
+  local m, rank = at.f.model, at.f.lora_rank
+  local h, f = m.hidden * ELEMENT, m.expert_ffn * ELEMENT
+  local unit = m.experts // at.f.parallel.ep * math.max(8, rank)
+  list(t, x.rows, at.pairs * h)
+  list(t, x.sums, at.pairs * 2 * f)
+  list(t, x.acts, at.pairs * f)
+  more(t, 4)
+  if rank == 0 then return end
+  list(t, x.up + x.down, unit * h)
+  list(t, x.up, unit * 2 * f)
+  list(t, x.down, unit * f)
 end
+
+local whole <const> = {
+  {sums = 1, acts = 1, rows = 3, up = 0, down = 0},     -- FC2's sum
+  {sums = 2, acts = 0, rows = 0, up = 1, down = 0},     -- FC1's adapter
+  {sums = 3, acts = 0, rows = 0, up = 0, down = 0},     -- FC1's sum
+  {sums = 1, acts = 1, rows = 2, up = 0, down = 1},     -- FC2's adapter
+  {sums = 1, acts = 1, rows = 3, up = 0, down = 0},     -- FC2 returns
+}
+
+local function experts_at(at, peak)
+  local x, rank, padded = {}, at.f.lora_rank, 0
+  for key, n in pairs(whole[peak]) do x[key] = n end
+  x.rows = x.rows + (at.f.parallel.ep > 1 and 1 or 2)
+  if rank > 0 and rank < 8 and peak > 1 then padded = 1 end
+  x.up = x.up + padded
+  if peak > 3 then x.down = x.down + padded end
+  return x
+end
+
+-- ---- instants -------------------------------------------------------------
 
 -- The MoE of the recompute (pricing.md 3).
 local function recompute(at)
   local t, m = instant(), at.f.model
   local routed = pricing.ceil_div(at.pairs, m.top_k)
-  local most, dispatch = 0, 0
-  for _, p in ipairs(at.moe.peaks) do
+  local most, dispatch, peak = 0, 0, 1
+  for i = 1, math.min(#at.moe.peaks, #whole) do
+    local p = at.moe.peaks[i]
     local bytes = routed * (p.per_row - p.shared) + p.fixed
-    if bytes > most then most, dispatch = bytes, routed * p.dispatch end
+    if bytes > most then
+      most, dispatch, peak = bytes, routed * p.dispatch, i
+    end
   end
   put_mixer(at, t)
   put_routing(at, t)
   put(t, "residual_norm", 2, at.rows, m.hidden * ELEMENT + F32)
-  put(t, "moe_dispatch", 1, 1, dispatch)
-  put(t, "moe_experts", 1, 1, most - dispatch)
-  put_pairs(at, t)
+  add(t.terms, "moe_dispatch", dispatch)
+  add(t.terms, "moe_experts", most - dispatch)
+  list_experts(at, t, experts_at(at, peak))
   return t
 end
 
 -- The experts' backward, through FC2 or FC1.
-local function experts_backward(at)
+local function experts_backward(at, fc2)
   local t, m, rank = instant(), at.f.model, at.f.lora_rank
   local h, ff = m.hidden, m.expert_ffn
   local e = rank > 0 and math.max(8, rank) or 0
   local unit = m.experts // at.f.parallel.ep * e * ELEMENT
-  local grad_up, grad_down = unit * math.max(h, 2 * ff),
-                             unit * math.max(h, ff)
   local padding = rank > 0 and rank < 8 and unit * (h + 2 * ff) or 0
-  local down = at.pairs * (2 * h + 5 * ff + 3 * e) * ELEMENT
-  local up = at.pairs * (3 * h + 2 * ff + 2 * e) * ELEMENT
-  if not (at.fresh and padding == 0) then
-    down, up = down + grad_down, up + grad_up
-  end
-  down = down + padding // (h + 2 * ff) * (ff + h)
+  local padded = padding > 0 and 1 or 0
+  local width = fc2 and 2 * h + 5 * ff + 3 * e or 3 * h + 2 * ff + 2 * e
+  local bytes = at.pairs * width * ELEMENT + padding
+  local x = {sums = 1, acts = 0, rows = 3, up = padded, down = 0}
   put_mixer(at, t)
   put_routing(at, t)
   put(t, "residual_norm", 3, at.rows, h * ELEMENT + F32)
-  put(t, "moe_experts", 1, 1, math.max(down, up) + padding)
-  put_pairs(at, t)
+  if not at.fresh or padding > 0 then
+    local gradient = unit * math.max(h, fc2 and ff or 2 * ff)
+    bytes = bytes + gradient
+    list(t, 1, gradient)
+  end
+  if fc2 then
+    bytes = bytes + padding // (h + 2 * ff) * (ff + h)
+    x = {sums = 2, acts = 1, rows = 2, up = padded, down = padded}
+  end
+  add(t.terms, "moe_experts", bytes)
+  list_experts(at, t, x)
   return t
 end
 
@@ -151,7 +192,7 @@ local function gdn_backward(at)
   put_act(t, "gdn", 2, at.chunks, w.state)
   put(t, "gdn", 2, at.states, w.state * F32)
   put(t, "gdn", 1, at.states, halo(m))
-  t.tensors = t.tensors + 16
+  more(t, 16)
   put_residual(at, t)
   return t
 end
@@ -169,26 +210,20 @@ local function attention_backward(at)
   put(t, c, 1, at.stage_q, m.q_heads * F32)
   put(t, c, 2, at.stage_k, w.kv * F32)
   put(t, c, 1, at.sent, 2 * w.kv * F32)
-  t.tensors = t.tensors + 8
+  more(t, 8)
   put_records(at, t)
   put_residual(at, t)
   return t
 end
 
--- The dearest instant, and the gradients at it.
-local function layer_peak(at, above, own)
-  local best = {bytes = -1}
-  local function take(t, gradients)
-    local bytes = pricing.sum(t.terms) + gradients + t.blocks * HALF
-    if bytes > best.bytes then
-      best = {at = t, gradients = gradients, bytes = bytes}
-    end
-  end
-  take(recompute(at), above)
-  take(experts_backward(at), above + own)
-  take(at.kind == "gdn" and gdn_backward(at) or attention_backward(at),
-       above + own)
-  return best
+-- In the order in which the layer runs, with its own gradients at each.
+local function instants(at, own)
+  local m, f = at.f.model, at.f
+  local fc2 = m.experts // f.parallel.ep * f.lora_rank * ELEMENT
+              * (m.hidden + m.expert_ffn)
+  local mixer = at.kind == "gdn" and gdn_backward or attention_backward
+  return {{recompute(at), 0}, {experts_backward(at, true), math.min(own, fc2)},
+          {experts_backward(at, false), own}, {mixer(at), own}}
 end
 
 -- ---- what a layer is given ------------------------------------------------
@@ -220,7 +255,7 @@ local function most_sent(group, rank)
 end
 
 local function attention_layers(f, group, rank, at)
-  at.records, at.sent, at.n_stage = 0, 0, 1
+  at.records, at.sent = 0, 0
   at.stage_q, at.stage_k = at.rows, at.rows
   if f.parallel.cp == 1 then return at end
   if group.attention_retained then
@@ -228,8 +263,9 @@ local function attention_layers(f, group, rank, at)
     return at
   end
   local stages = group.stages[rank]
-  at.records = pricing.records(f, stages, group.attention_rows[rank])
-  at.n_stage, at.sent = #stages, most_sent(group, rank)
+  at.stages, at.own = stages, group.attention_rows[rank]
+  at.records = pricing.records(f, stages, at.own)
+  at.sent = most_sent(group, rank)
   at.stage_q, at.stage_k = 0, 0
   for _, s in ipairs(stages) do
     at.stage_q = math.max(at.stage_q, pricing.padded(s.q_len, f.block[1]))
@@ -249,36 +285,60 @@ local function layers_of(f, moe, group, rank, kind)
   return at
 end
 
--- ---- gradients in what boundaries left ------------------------------------
+-- ---- what is beside it ----------------------------------------------------
 
-local function hole_slack(bytes, boundary)
-  if bytes <= MiB or boundary == 0 then return slack(bytes) // 2 end
-  local rest = pricing.round_up(bytes, boundary) - bytes
-  return math.max(HALF // 2, rest <= MiB and rest // 2 or 0)
+local function boundary_blocks(bytes)
+  local b = slack.blocks()
+  slack.alike(b, 1, bytes)
+  slack.repeats(b)
+  return b
+end
+
+-- What a layer's grouped adapters are wide, and how many are.
+local function adapter_widths(m)
+  return {{2, m.hidden}, {1, 2 * m.expert_ffn}, {1, m.expert_ffn}}
+end
+
+-- All groups' boundaries but those of one.
+local function beside_but(f, rank, but)
+  local bytes, blocks = 0, slack.blocks()
+  for i, group in ipairs(f.groups) do
+    for layer = 1, i ~= but and f.layers or 0 do
+      local saved = pricing.boundary(f, group, rank, layer)
+      bytes, blocks = bytes + saved,
+                      slack.join(blocks, boundary_blocks(saved))
+    end
+  end
+  local unit = f.model.experts // f.parallel.ep * ELEMENT
+  for _, w in ipairs(f.lora_rank > 0 and adapter_widths(f.model) or {}) do
+    slack.grain(blocks, unit * f.lora_rank * w[2])
+    slack.grain(blocks, unit * math.max(8, f.lora_rank) * w[2])
+  end
+  return {boundaries = bytes, blocks = blocks}
 end
 
 -- SITES: the adapters that a layer may have, two tensors each.
 local SITES <const> = 15
 
-local function gradient_slack(f, group, rank)
-  local m = f.model
-  local unit = m.experts // f.parallel.ep * f.lora_rank * ELEMENT
-  local row, sum = m.hidden * ELEMENT, 2 * SITES * SMALL
-  for _, side in ipairs{m.hidden, 2 * m.expert_ffn, m.expert_ffn,
-                        m.hidden} do
-    sum = sum + math.max(
-      hole_slack(unit * side, group.attention_rows[rank] * row),
-      hole_slack(unit * side, group.gdn_rows[rank] * row))
+local function gradient_blocks(f, group, rank)
+  local unit = f.model.experts // f.parallel.ep * f.lora_rank * ELEMENT
+  local row, b = f.model.hidden * ELEMENT, slack.blocks()
+  for _, w in ipairs(adapter_widths(f.model)) do
+    slack.alike(b, w[1], unit * w[2])
+    slack.in_hole(b, w[1], unit * w[2], group.attention_rows[rank] * row,
+                  group.gdn_rows[rank] * row)
   end
-  return sum
+  b.tensors = 2 * SITES
+  slack.repeats(b)
+  return b
 end
 
 -- ---- a rank ---------------------------------------------------------------
 
 local function walk_layers(f, moe, group, rank, pending, above, beside, take)
   local at, row = {}, f.model.hidden * ELEMENT
-  local boundaries, kept, held = beside.boundaries, beside.slack, 0
-  local each = gradient_slack(f, group, rank)
+  local boundaries, blocks = beside.boundaries, slack.join(beside.blocks)
+  local gradients = gradient_blocks(f, group, rank)
   for layer = f.layers, 1, -1 do
     local kind = f.model.kinds[layer]
     at[kind] = at[kind] or layers_of(f, moe, group, rank, kind)
@@ -288,35 +348,27 @@ local function walk_layers(f, moe, group, rank, pending, above, beside, take)
                   and pricing.input_layout(f.model, layer) ~= kind
     a.out_rows = pricing.rows(group, rank,
                               pricing.output_layout(f.model, layer))
-    local peak = layer_peak(a, above, own)
-    if own > 0 then held = held + each end
     local incoming = a.out_rows * row
-    local rounding = kept + slack(incoming) + peak.at.blocks * HALF
-                     + peak.at.tensors * SMALL
-    if peak.gradients > 0 then rounding = rounding + held end
-    local terms = peak.at.terms
-    terms.boundaries, terms.rounding = boundaries, rounding
-    add(terms, "input_gradient", incoming)
-    add(terms, "adapter_gradients", peak.gradients)
-    take(kind, terms)
+    for i, x in ipairs(instants(a, own)) do
+      local terms = x[1].terms
+      if i == 2 and own > 0 then blocks = slack.join(blocks, gradients) end
+      local all = slack.join(x[1].blocks, blocks)
+      slack.add(all, 1, incoming)
+      terms.boundaries, terms.rounding = boundaries, slack.bytes(all)
+      add(terms, "input_gradient", incoming)
+      add(terms, "adapter_gradients", above + x[2])
+      take(kind, terms)
+    end
     above = above + own
     local saved = pricing.boundary(f, group, rank, layer)
-    boundaries, kept = boundaries - saved, kept - boundary_slack(saved)
+    boundaries = boundaries - saved
+    slack.drop(blocks, boundary_blocks(saved))
   end
 end
 
-local function group_boundaries(f, group, rank)
-  local sum, kept = 0, 0
-  for layer = 1, f.layers do
-    local bytes = pricing.boundary(f, group, rank, layer)
-    sum, kept = sum + bytes, kept + boundary_slack(bytes)
-  end
-  return sum, kept
-end
-
-local function total(list)
+local function total(numbers)
   local sum = 0
-  for _, n in ipairs(list) do sum = sum + n end
+  for _, n in ipairs(numbers) do sum = sum + n end
   return sum
 end
 
@@ -334,20 +386,13 @@ local function rank_layers(f, moe, rank, beside)
     walk_layers(f, moe, group, rank, pending, above, beside, take)
     for o, other in ipairs(f.groups) do
       if pending and o ~= i and other.slot == group.slot then
-        local after = {slack = beside.slack, boundaries = beside.boundaries
-                       - group_boundaries(f, other, rank)}
+        local after = beside_but(f, rank, o)
         walk_layers(f, moe, group, rank, nil, others + total(pending), after,
                     take)
       end
     end
   end
   return best
-end
-
-local function buffer_slack(bytes)
-  local rest = pricing.round_up(bytes, 2 * MiB) - bytes
-  return math.max(slack(bytes),
-                  bytes > MiB and rest <= MiB and rest or 0)
 end
 
 local function rank_head(f, rank, beside)
@@ -360,11 +405,16 @@ local function rank_head(f, rank, beside)
   local logits = chunk * m.vocab * ELEMENT
   local _, at_head = pricing.walks(f, rank)
   local terms = {boundaries = beside.boundaries}
+  local gathered, alike = f.head_rows < all and 2 or 1, slack.blocks()
   add(terms, "adapter_gradients", at_head)
   add(terms, "head", rows * (3 * row + F32) + 3 * logits
-                     + chunk * (f.head_rows < all and 2 or 1) * row)
-  add(terms, "rounding", beside.slack + 3 * boundary_slack(rows * row)
-                         + 2 * slack(chunk * row) + 3 * buffer_slack(logits))
+                     + chunk * gathered * row)
+  slack.alike(alike, 3, rows * row)
+  slack.alike(alike, gathered, chunk * row)
+  slack.repeats(alike)
+  local blocks = slack.join(beside.blocks, alike)
+  slack.fresh(blocks, 3, logits)
+  add(terms, "rounding", slack.bytes(blocks))
   return terms
 end
 
@@ -399,12 +449,7 @@ return estimator{
       if bytes > raw then raw, best = bytes, terms end
     end
     for rank = 1, f.parallel.cp do
-      local beside, shared = {boundaries = 0, slack = 0}, common(f, rank)
-      for _, group in ipairs(f.groups) do
-        local bytes, kept = group_boundaries(f, group, rank)
-        beside.boundaries = beside.boundaries + bytes
-        beside.slack = beside.slack + kept
-      end
+      local beside, shared = beside_but(f, rank), common(f, rank)
       local layers = rank_layers(f, moe, rank, beside)
       for _, kind in ipairs{"attention", "gdn"} do
         if layers[kind] then take(pricing.join(layers[kind], shared)) end

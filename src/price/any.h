@@ -5,6 +5,7 @@
 #define PRICE_ANY_H
 
 #include "price/internal.h"
+#include "price/slack.h"
 
 /* One layer of one group on one rank. */
 struct layer_at {
@@ -14,7 +15,9 @@ struct layer_at {
     int64_t out_rows;           /* where its output leaves */
     int64_t pairs;              /* that its experts are given */
     int64_t records;            /* bytes that the executor keeps */
-    int64_t n_stage;
+    const struct stage *stage;  /* of what stages, borrowed; NULL: one rank, or
+                                   only the bytes are known */
+    int64_t n_stage, own;
     int64_t sent;               /* rows whose gradients come back at once */
     int64_t stage_q, stage_k;   /* padded rows of the widest stage */
     int64_t states, chunks;     /* of the delta rule */
@@ -22,34 +25,33 @@ struct layer_at {
     bool fresh;                 /* the layer's gradients are not there yet */
 };
 
-/* What is alive at an instant, requested, and its sum; in how many tensors, and
-** how many of those are blocks of the allocator's large pool. */
-struct instant { int64_t term[CAT_COUNT], sum, blocks, tensors; };
-
-#define SMALL_SLACK 512         /* a block's bytes are rounded up to that */
-
-/* A block of more than 1 MiB keeps what is left of the piece it was cut from
-** when that is at most 1 MiB (mem/allocator.md A.5): on average a half. */
-#define LARGE_BLOCK (INT64_C(1) << 20)
-#define BLOCK_SLACK (INT64_C(1) << 19)
+/* What is alive at an instant, requested, and its sum. The list is of its
+** tensors, as many as are alike, without the executor's records, which layer_at
+** has. The blocks are made when they are asked for. */
+#define INSTANT_LIST 40
+struct alive { int64_t n, bytes; };
+struct instant {
+    int64_t term[CAT_COUNT], sum;
+    int64_t tensors, large;     /* no fewer than in blocks */
+    int64_t small;              /* of them, those that the list has not */
+    const struct layer_at *records;
+    bool counted;
+    struct blocks blocks;
+    int n;
+    struct alive list[INSTANT_LIST];
+};
 
 /* The instants of layers that differ in nothing but their number: the MoE of
-** the recompute, the experts' backward, the mixer's. */
+** the recompute, before the layer's own gradients appear; the experts'
+** backward through FC2, with its gradients, and through FC1; the mixer's. */
+enum { AT_RECOMPUTE, AT_FC2, AT_FC1, AT_MIXER, INSTANTS };
 struct layer_instants {
     bool made, fresh;
     int64_t pairs;
-    struct instant at[3];
+    struct instant at[INSTANTS];
 };
 void layer_instants(const struct layer_at *at, struct layer_instants *out);
-
-/* The dearest one, borrowed, and the adapter gradients at it: above, those of
-** the layers above, and in the backward the layer's own too. */
-struct layer_peak {
-    const struct instant *at;
-    int64_t gradients, bytes;
-};
-struct layer_peak layer_peak(const struct layer_instants *x, int64_t above,
-                             int64_t own);
+const struct blocks *instant_blocks(struct instant *t);
 
 /* Pairs of a layer of that kind that rank r's EP group routes in all. */
 int64_t price_group_pairs(const struct price_facts *f, int64_t g, int64_t r,

@@ -9,10 +9,29 @@
 ** and the mixer's backward, when the MoE is gone. All widths are of the
 ** operators that the executor runs (model.md 3), from sizes alone.
 */
+#include <assert.h>
+#include <string.h>
+
 #include "base/num.h"
 #include "price/any.h"
 
 #define F32 4
+
+/* n tensors that are alive. */
+static void list(struct instant *t, int64_t n, int64_t bytes)
+{
+    assert(t->n < INSTANT_LIST);
+    t->tensors += n;
+    t->large += bytes > LARGE_BLOCK ? n : 0;
+    t->list[t->n++] = (struct alive){n, bytes};
+}
+
+/* Small ones that are counted elsewhere. */
+static void more(struct instant *t, int64_t n)
+{
+    t->tensors += n;
+    t->small += n;
+}
 
 /* n tensors, each of so many rows and bytes a row. */
 static void put(struct instant *t, enum category c, int64_t n, int64_t rows,
@@ -21,8 +40,7 @@ static void put(struct instant *t, enum category c, int64_t n, int64_t rows,
     int64_t bytes = num_smul(rows, width);
 
     t->term[c] = num_sadd(t->term[c], num_smul(n, bytes));
-    t->blocks += bytes > LARGE_BLOCK ? n : 0;
-    t->tensors += n;
+    list(t, n, bytes);
 }
 
 /* The same of act elements a row. */
@@ -49,14 +67,25 @@ static int64_t halo_bytes(const struct model *m)
     return num_smul(m->conv - 1, model_conv_channels(m) * PRICE_ELEMENT);
 }
 
-/* The executor's, some ten tensors a stage. */
+#define STAGE_TENSORS 11         /* at most, pricing.md 5 */
+
 static void put_records(const struct layer_at *at, struct instant *t)
 {
-    int64_t n = 10 * num_max(1, at->n_stage);
+    t->term[CAT_ATTENTION_RECORDS] = at->records;
+    t->records = at;
+    t->tensors += STAGE_TENSORS * num_max(1, at->n_stage);
+    t->large += STAGE_TENSORS * num_max(1, at->n_stage);
+}
 
-    put(t, CAT_ATTENTION_RECORDS, 1, 1, at->records);
-    t->blocks += num_min(n, at->records / (2 * LARGE_BLOCK));
-    t->tensors += n;
+static void add_records(const struct layer_at *at, struct blocks *b)
+{
+    const struct price_facts *f = at->w->f;
+
+    if (at->stage != NULL)
+        (void)price_records_lse(f->model, at->stage, at->n_stage, at->own,
+                                f->q_block, f->k_block, 2, b);
+    else
+        blocks_add(b, STAGE_TENSORS, at->records / STAGE_TENSORS);
 }
 
 /* ---- what the recompute keeps -------------------------------------------- */
@@ -103,17 +132,18 @@ static void put_mixer(const struct layer_at *at, struct instant *t)
 }
 
 /* Router and shared expert: scores, map, indices and weights of the top k,
-** the row map; its two outputs, and its rank-wide rows. */
+** the row map or handle; its two outputs, and its rank-wide rows. */
 static void put_routing(const struct layer_at *at, struct instant *t)
 {
     const struct price_wave *w = at->w;
     const struct model *m = model_of(at);
-    int64_t shared = w->moe[1].shared;
+    int64_t shared = w->moe[1].shared, scores = m->experts * F32;
 
-    put(t, CAT_MOE_ROUTING, 1, at->rows, w->routing);
+    put(t, CAT_MOE_ROUTING, 1, at->rows, scores);
+    put(t, CAT_MOE_ROUTING, 1, at->rows, num_max(0, w->routing - scores));
     put(t, CAT_MOE_ROUTING, 1, at->rows, m->top_k * (8 + 2 * F32));
     put(t, CAT_MOE_EXPERTS, 1, at->pairs, F32);
-    t->tensors += 8;
+    more(t, 8);
     if (shared == 0) return;
     put(t, CAT_SHARED_EXPERT, shared / w->row, at->rows, w->row);
     put(t, CAT_SHARED_EXPERT, 1, at->rows, w->shared_state);
@@ -121,19 +151,54 @@ static void put_routing(const struct layer_at *at, struct instant *t)
         F32 + 3 * w->f->lora_rank * PRICE_ELEMENT);
 }
 
-/* ---- instants ------------------------------------------------------------ */
+/* ---- the experts' tensors ------------------------------------------------ */
 
-/* Large blocks among the experts' tensors, some of which are hidden wide and
-** some an expert's width. */
-static void put_pairs(const struct layer_at *at, struct instant *t)
+/* Of FC1 and FC2, a pair: results of FC1 (2F wide), activations (F) and rows
+** (H); and weights converted for the grouped adapters: of FC1 (a H and a 2F
+** wide one), of FC2 (a F and a H wide one). */
+struct experts { int64_t sums, acts, rows, up, down; };
+
+static void list_experts(const struct layer_at *at, struct instant *t,
+                         struct experts x)
 {
     const struct model *m = model_of(at);
-    int64_t elements = LARGE_BLOCK / PRICE_ELEMENT;
+    int64_t rank = at->w->f->lora_rank;
+    int64_t h = m->hidden * PRICE_ELEMENT, f = m->expert_ffn * PRICE_ELEMENT;
+    int64_t unit = m->experts / at->w->f->ep * num_max(8, rank);
 
-    if (num_smul(at->pairs, m->hidden) > elements) t->blocks += 4;
-    if (num_smul(at->pairs, m->expert_ffn) > elements) t->blocks += 3;
-    t->tensors += 16;
+    list(t, x.rows, num_smul(at->pairs, h));
+    list(t, x.sums, num_smul(at->pairs, 2 * f));
+    list(t, x.acts, num_smul(at->pairs, f));
+    more(t, 4);            /* rank-wide rows */
+    if (rank == 0) return;
+    list(t, x.up + x.down, num_smul(unit, h));
+    list(t, x.up, num_smul(unit, 2 * f));
+    list(t, x.down, num_smul(unit, f));
 }
+
+/* S5 is of the backward, which has an instant of its own. */
+enum { RECOMPUTE_PEAKS = MOE_PEAKS - 1 };
+
+/* Beside the dispatched rows, at the peaks of the stage (pricing.md 3.1, 3.2):
+** FC2's sum; FC1's second product and its sum; FC2's second product and its
+** return. Padded weights stand beside transposes. */
+static struct experts experts_at(const struct layer_at *at, int peak)
+{
+    static const struct experts whole[RECOMPUTE_PEAKS] = {
+        {1, 1, 3, 0, 0}, {2, 0, 0, 1, 0}, {3, 0, 0, 0, 0},
+        {1, 1, 2, 0, 1}, {1, 1, 3, 0, 0}
+    };
+    struct experts x = whole[peak];
+    int64_t rank = at->w->f->lora_rank;
+
+    x.rows += at->w->f->ep > 1 ? 1 : 2;
+    if (rank == 0 || rank >= 8 || peak == 0) return x;
+    x.up++;
+    if (peak > 2) x.down++;
+    return x;
+}
+
+/* ---- instants ------------------------------------------------------------ */
 
 /* The MoE of the recompute: pricing.md 3 on the pairs that the rank's experts
 ** are given. */
@@ -142,23 +207,25 @@ static void recompute(const struct layer_at *at, struct instant *t)
     const struct moe *e = &at->w->moe[1];
     int64_t routed = num_ceil_div(at->pairs, model_of(at)->top_k);
     int64_t most = 0, dispatch = 0;
-    int i;
+    int i, peak = 0;
 
-    for (i = 0; i < e->n; i++) {
+    for (i = 0; i < num_min(e->n, RECOMPUTE_PEAKS); i++) {
         const struct moe_peak *p = &e->peak[i];
         int64_t b = num_sadd(num_smul(routed, p->per_row - p->shared),
                              p->fixed);
         if (b <= most) continue;
         most = b;
+        peak = i;
         dispatch = num_smul(routed, p->dispatch);
     }
     put_mixer(at, t);
     put_routing(at, t);
     put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row + F32);
-    put(t, CAT_MOE_DISPATCH, 1, 1, dispatch);
-    put(t, CAT_MOE_EXPERTS, 1, 1,
+    t->term[CAT_MOE_DISPATCH] = dispatch;
+    t->term[CAT_MOE_EXPERTS] = num_sadd(
+        t->term[CAT_MOE_EXPERTS],
         most == INT64_MAX ? most : most - dispatch);
-    put_pairs(at, t);
+    list_experts(at, t, experts_at(at, peak));
 }
 
 /* Bytes of a converted weight of each grouped adapter, and the padding that
@@ -181,31 +248,35 @@ static struct converted converted_of(const struct layer_at *at)
     return c;
 }
 
-/* The experts' backward: through FC2 with FC1's output and the activation
-** still there, or through FC1. A gradient that is there already, or of a
-** padded rank, is made beside it first. */
-static void experts_backward(const struct layer_at *at,
+/* The experts' backward through FC2 with FC1's output and the activation still
+** there, or through FC1. A gradient that is there already, or of a padded rank,
+** is made beside it first. */
+static void experts_backward(const struct layer_at *at, bool fc2,
                              struct instant *t)
 {
     const struct model *m = model_of(at);
     struct converted c = converted_of(at);
     int64_t h = m->hidden, f = m->expert_ffn;
     int64_t e = at->w->f->lora_rank > 0 ? num_max(8, at->w->f->lora_rank) : 0;
-    int64_t fc2 = 2 * h + 5 * f + 3 * e, fc1 = 3 * h + 2 * f + 2 * e;
-    bool direct = at->fresh && c.padding == 0;
-    int64_t down = num_smul(at->pairs, fc2 * PRICE_ELEMENT);
-    int64_t up = num_smul(at->pairs, fc1 * PRICE_ELEMENT);
+    int64_t width = fc2 ? 2 * h + 5 * f + 3 * e : 3 * h + 2 * f + 2 * e;
+    int64_t bytes = num_smul(at->pairs, width * PRICE_ELEMENT);
+    bool padded = c.padding > 0;
+    struct experts x = {1, 0, 3, padded, 0};
 
-    if (!direct) {
-        down = num_sadd(down, c.down);
-        up = num_sadd(up, c.up);
-    }
-    down = num_sadd(down, c.padding / (h + 2 * f) * (f + h));
     put_mixer(at, t);
     put_routing(at, t);
     put(t, CAT_RESIDUAL_NORM, 3, at->rows, at->w->row + F32);
-    put(t, CAT_MOE_EXPERTS, 1, 1, num_sadd(num_max(down, up), c.padding));
-    put_pairs(at, t);
+    if (!at->fresh || padded) {
+        bytes = num_sadd(bytes, fc2 ? c.down : c.up);
+        list(t, 1, fc2 ? c.down : c.up);
+    }
+    if (fc2) {
+        bytes = num_sadd(bytes, c.padding / (h + 2 * f) * (f + h));
+        x = (struct experts){2, 1, 2, padded, padded};
+    }
+    t->term[CAT_MOE_EXPERTS] = num_sadd(t->term[CAT_MOE_EXPERTS],
+                                        num_sadd(bytes, c.padding));
+    list_experts(at, t, x);
 }
 
 /* Beside a mixer's backward: the norm's output and the converted input; the
@@ -237,7 +308,7 @@ static void gdn_backward(const struct layer_at *at, struct instant *t)
     put_act(t, CAT_GDN, 2, at->chunks, states);
     put(t, CAT_GDN, 2, at->states, num_smul(states, F32));
     put(t, CAT_GDN, 1, at->states, halo_bytes(m));
-    t->tensors += 16;
+    more(t, 16);
     put_residual(at, t);
 }
 
@@ -260,46 +331,51 @@ static void attention_backward(const struct layer_at *at, struct instant *t)
     put(t, CAT_ATTENTION, 1, at->stage_q, m->q_heads * F32);
     put(t, CAT_ATTENTION, 2, at->stage_k, kv * F32);
     put(t, CAT_ATTENTION, 1, at->sent, 2 * kv * F32);
-    t->tensors += 8;
+    more(t, 8);
     put_records(at, t);
     put_residual(at, t);
 }
 
-/* ---- the dearest --------------------------------------------------------- */
+/* ---- all of them --------------------------------------------------------- */
 
-static void sum_up(struct instant *t)
+const struct blocks *instant_blocks(struct instant *t)
 {
-    t->sum = price_sum(t->term);
+    int i;
+
+    if (t->counted) return &t->blocks;
+    t->counted = true;
+    t->blocks = (struct blocks){.tensors = 0};
+    if (t->records != NULL) add_records(t->records, &t->blocks);
+    for (i = 0; i < t->n; i++)
+        blocks_add(&t->blocks, t->list[i].n, t->list[i].bytes);
+    t->blocks.tensors += t->small;
+    return &t->blocks;
+}
+
+static void open_instant(struct instant *t)
+{
+    memset(t->term, 0, sizeof t->term);
+    t->tensors = t->large = t->small = 0;
+    t->records = NULL;
+    t->counted = false;
+    t->n = 0;
 }
 
 void layer_instants(const struct layer_at *at, struct layer_instants *out)
 {
-    *out = (struct layer_instants){
-        .made = true, .pairs = at->pairs, .fresh = at->fresh
-    };
-    recompute(at, &out->at[0]);
-    experts_backward(at, &out->at[1]);
-    if (at->kind == LAYER_GDN)
-        gdn_backward(at, &out->at[2]);
-    else
-        attention_backward(at, &out->at[2]);
-    sum_up(&out->at[0]);
-    sum_up(&out->at[1]);
-    sum_up(&out->at[2]);
-}
-
-struct layer_peak layer_peak(const struct layer_instants *x, int64_t above,
-                             int64_t own)
-{
-    struct layer_peak out = {NULL, 0, -1};
     int i;
 
-    for (i = 0; i < 3; i++) {
-        const struct instant *t = &x->at[i];
-        int64_t gradients = i == 0 ? above : num_sadd(above, own);
-        int64_t bytes = num_sadd(num_sadd(t->sum, gradients),
-                                 num_smul(t->blocks, BLOCK_SLACK));
-        if (bytes > out.bytes) out = (struct layer_peak){t, gradients, bytes};
-    }
-    return out;
+    out->made = true;
+    out->pairs = at->pairs;
+    out->fresh = at->fresh;
+    for (i = 0; i < INSTANTS; i++) open_instant(&out->at[i]);
+    recompute(at, &out->at[AT_RECOMPUTE]);
+    experts_backward(at, true, &out->at[AT_FC2]);
+    experts_backward(at, false, &out->at[AT_FC1]);
+    if (at->kind == LAYER_GDN)
+        gdn_backward(at, &out->at[AT_MIXER]);
+    else
+        attention_backward(at, &out->at[AT_MIXER]);
+    for (i = 0; i < INSTANTS; i++)
+        out->at[i].sum = price_sum(out->at[i].term);
 }

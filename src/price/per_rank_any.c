@@ -19,75 +19,12 @@
 #define ROW_STATE 256           /* a row, beside its angles (pricing.md 10) */
 #define HEAD_CHUNK 512
 #define BLAS_WORKSPACE (INT64_C(32) << 20)
-#define SEGMENT (INT64_C(2) << 20)      /* a large block's own: multiples */
 #define F32 4
 
 static int64_t rows_of(const struct price_group *p, int64_t r,
                        enum layer_kind kind)
 {
     return kind == LAYER_GDN ? p->gdn_rows[r] : p->attention_rows[r];
-}
-
-/* ---- what the allocator adds --------------------------------------------- */
-
-static int64_t slack_of(int64_t bytes)
-{
-    return bytes > LARGE_BLOCK ? BLOCK_SLACK : SMALL_SLACK;
-}
-
-/* Boundaries are alike, and so are the holes that they fall into: what one
-** keeps all may keep. Three quarters of the most where they are small, as few
-** holes leave a rest then that can be cut off. */
-static int64_t boundary_slack(int64_t bytes)
-{
-    if (bytes <= LARGE_BLOCK || bytes > 4 * LARGE_BLOCK)
-        return slack_of(bytes);
-    return BLOCK_SLACK * 3 / 2;
-}
-
-/* A logits buffer has a segment of its own, and keeps what is left of it
-** unless that can be cut off. */
-static int64_t buffer_slack(int64_t bytes)
-{
-    int64_t rest = num_round_up(bytes, SEGMENT) - bytes;
-
-    return num_max(slack_of(bytes),
-                   bytes > LARGE_BLOCK && rest <= LARGE_BLOCK ? rest : 0);
-}
-
-/* A gradient lies where boundaries were: several in one piece, the last of
-** which keeps the rest; but where boundaries are a little larger, each keeps
-** the difference as often as not. */
-static int64_t hole_slack(int64_t bytes, int64_t boundary)
-{
-    int64_t rest;
-
-    if (bytes <= LARGE_BLOCK || boundary == 0) return slack_of(bytes) / 2;
-    rest = num_round_up(bytes, boundary) - bytes;
-    return num_max(BLOCK_SLACK / 2,
-                   rest <= LARGE_BLOCK ? rest / 2 : 0);
-}
-
-/* Of one layer's adapter gradients, those of the experts being the large. */
-static int64_t gradient_slack(const struct price_wave *w, int64_t g,
-                              int64_t r)
-{
-    const struct price_facts *f = w->f;
-    const struct model *m = f->model;
-    const int64_t side[] = {m->hidden, 2 * m->expert_ffn, m->expert_ffn,
-                            m->hidden};
-    int64_t unit = m->experts / f->ep * f->lora_rank * PRICE_ELEMENT;
-    int64_t sum = 2 * SITE_COUNT * SMALL_SLACK;
-    size_t i;
-
-    for (i = 0; i < sizeof side / sizeof *side; i++) {
-        int64_t bytes = num_smul(unit, side[i]), a, b;
-        a = hole_slack(bytes, num_smul(f->group[g].attention_rows[r],
-                                       w->row));
-        b = hole_slack(bytes, num_smul(f->group[g].gdn_rows[r], w->row));
-        sum += num_max(a, b);
-    }
-    return sum;
 }
 
 /* ---- one layer ----------------------------------------------------------- */
@@ -127,17 +64,17 @@ static void put_stages(const struct price_facts *f,
     int64_t i;
 
     at->stage_q = at->stage_k = at->rows;
-    at->n_stage = 1;
     if (f->cp == 1) return;
     if (p->attention_retained != NULL) {
         at->records = p->attention_retained[r];
         return;
     }
-    at->records = price_stage_records(f->model, p->stage[r], p->n_stage[r],
-                                      p->attention_rows[r], f->q_block,
-                                      f->k_block);
-    at->stage_q = at->stage_k = 0;
+    at->stage = p->stage[r];
     at->n_stage = p->n_stage[r];
+    at->own = p->attention_rows[r];
+    at->records = price_stage_records(f->model, at->stage, at->n_stage,
+                                      at->own, f->q_block, f->k_block);
+    at->stage_q = at->stage_k = 0;
     at->sent = most_sent(f, p, r);
     for (i = 0; i < p->n_stage[r]; i++) {
         const struct stage *s = &p->stage[r][i];
@@ -151,7 +88,8 @@ static struct layer_at layers_of(const struct price_wave *w, int64_t g,
                                  int64_t r, enum layer_kind kind)
 {
     const struct price_group *p = &w->f->group[g];
-    struct layer_at at = {.w = w, .kind = kind, .rows = rows_of(p, r, kind)};
+    struct layer_at at = {.w = w, .kind = kind, .rows = rows_of(p, r, kind),
+                          .pairs = -1};
 
     if (!w->has[kind]) return at;
     if (kind == LAYER_ATTENTION) {
@@ -171,7 +109,8 @@ static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
     enum layer_kind in = model_input_layout(f->model, layer);
     enum layer_kind out = model_output_layout(f->model, layer);
 
-    at->pairs = price_pairs_of(f, g, r, layer, share);
+    if (f->group[g].routed_pairs != NULL || at->pairs < 0)
+        at->pairs = price_pairs_of(f, g, r, layer, share);
     at->fresh = fresh;
     at->converted = f->cp > 1 && in != at->kind;
     at->out_rows = rows_of(&f->group[g], r, out);
@@ -179,22 +118,111 @@ static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
 
 /* ---- one rank ------------------------------------------------------------ */
 
-/* What is alive beside a layer, and the allocator's part of it. */
-struct beside { int64_t boundaries, slack, gradient_slack; };
+/* What is alive beside a layer: boundaries of all groups, the gradients that
+** are there already being counted elsewhere; and their blocks. */
+struct beside {
+    int64_t boundaries;
+    struct blocks blocks;
+};
 
-static struct beside beside_all(const struct price_wave *w, int64_t r)
+/* A group's boundaries, by the layout that they come in. */
+struct boundary { int64_t bytes; struct blocks blocks; };
+struct boundaries { struct boundary in[LAYER_KINDS]; };
+
+static struct boundaries boundaries_of(const struct price_facts *f, int64_t g,
+                                       int64_t r)
 {
-    const struct price_facts *f = w->f;
-    struct beside b = {0, 0, 0};
-    int64_t g, l;
+    struct boundaries b = {.in = {{.bytes = -1}, {.bytes = -1}}};
+    int64_t l;
+
+    for (l = 0; l < f->model->layers; l++) {
+        struct boundary *x = &b.in[model_input_layout(f->model, l)];
+        if (x->bytes >= 0) continue;
+        x->bytes = price_boundary(f, g, r, l);
+        blocks_alike(&x->blocks, 1, x->bytes);
+        blocks_repeat(&x->blocks);
+    }
+    return b;
+}
+
+static void add_boundaries(const struct price_facts *f, int64_t g, int64_t r,
+                           struct beside *b)
+{
+    struct boundaries of = boundaries_of(f, g, r);
+    int64_t l;
+
+    for (l = 0; l < f->model->layers; l++) {
+        const struct boundary *x = &of.in[model_input_layout(f->model, l)];
+        b->boundaries = num_sadd(b->boundaries, x->bytes);
+        blocks_join(&b->blocks, &x->blocks);
+    }
+}
+
+/* What a layer's grouped adapters are wide: two H, one 2F, one F. */
+static int64_t adapter_widths(const struct model *m, int64_t width[3])
+{
+    width[0] = m->hidden;
+    width[1] = 2 * m->expert_ffn;
+    width[2] = m->expert_ffn;
+    return 3;
+}
+
+/* Weights converted for the grouped adapters, of at least 8 columns, and
+** gradients of earlier waves and layers are what other tensors fall between. */
+static void add_adapters(const struct price_facts *f, struct beside *b)
+{
+    int64_t unit = f->model->experts / f->ep * PRICE_ELEMENT, width[3], i;
+
+    if (f->lora_rank == 0) return;
+    for (i = 0; i < adapter_widths(f->model, width); i++) {
+        blocks_grain(&b->blocks, num_smul(unit * f->lora_rank, width[i]));
+        blocks_grain(&b->blocks, num_smul(unit * num_max(8, f->lora_rank),
+                                          width[i]));
+    }
+}
+
+/* Of all groups but one; -1: of all. */
+static struct beside beside_but(const struct price_facts *f, int64_t r,
+                                int64_t but)
+{
+    struct beside b = {.boundaries = 0};
+    int64_t g;
 
     for (g = 0; g < f->n_group; g++)
-        for (l = 0; l < f->model->layers; l++) {
-            int64_t bytes = price_boundary(f, g, r, l);
-            b.boundaries = num_sadd(b.boundaries, bytes);
-            b.slack += boundary_slack(bytes);
-        }
+        if (g != but) add_boundaries(f, g, r, &b);
+    add_adapters(f, &b);
     return b;
+}
+
+/* Of one layer's adapter gradients those of the experts are the large. Layer
+** after layer they are alike, and lie where boundaries were. */
+static struct blocks gradient_blocks(const struct price_facts *f, int64_t g,
+                                     int64_t r)
+{
+    int64_t unit = f->model->experts / f->ep * f->lora_rank * PRICE_ELEMENT;
+    int64_t row = f->model->hidden * PRICE_ELEMENT, width[3], i;
+    struct blocks b = {.tensors = 0};
+
+    for (i = 0; i < adapter_widths(f->model, width); i++) {
+        int64_t n = i == 0 ? 2 : 1, bytes = num_smul(unit, width[i]);
+
+        blocks_alike(&b, n, bytes);
+        blocks_in_hole(&b, n, bytes,
+                       num_smul(f->group[g].attention_rows[r], row),
+                       num_smul(f->group[g].gdn_rows[r], row));
+    }
+    b.tensors = 2 * SITE_COUNT;
+    blocks_repeat(&b);
+    return b;
+}
+
+/* Those of FC2, which appear first. */
+static int64_t fc2_gradients(const struct price_facts *f)
+{
+    const struct model *m = f->model;
+
+    return num_smul(m->experts / f->ep * f->lora_rank * PRICE_ELEMENT,
+                    m->hidden + m->expert_ffn);
 }
 
 /* ---- several groups ------------------------------------------------------ */
@@ -213,40 +241,34 @@ static bool same_slot(const struct price_facts *f, int64_t a, int64_t b)
     return strcmp(f->group[a].slot, f->group[b].slot) == 0;
 }
 
-static int64_t group_boundaries(const struct price_facts *f, int64_t g,
-                                int64_t r)
-{
-    int64_t l, sum = 0;
-
-    for (l = 0; l < f->model->layers; l++)
-        sum = num_sadd(sum, price_boundary(f, g, r, l));
-    return sum;
-}
-
 /* ---- layer by layer ------------------------------------------------------ */
 
 /* The dearest instants so far of one rank, by kind of layer. */
 struct dearest { int64_t bytes[LAYER_KINDS]; };
 
-/* The layer at its peak with what is beside it, where that is dearer. */
-static void finish(const struct layer_peak *p, const struct beside *b,
-                   int64_t incoming, int64_t *dearest,
+/* An instant with what is beside it, where that is dearer. */
+static void finish(struct instant *t, const struct beside *b, int64_t incoming,
+                   int64_t gradients, int64_t *dearest,
                    int64_t term[CAT_COUNT])
 {
-    int64_t slack = b->slack + slack_of(incoming)
-                    + p->at->blocks * BLOCK_SLACK
-                    + p->at->tensors * SMALL_SLACK;
-    int64_t bytes = num_sadd(num_sadd(p->at->sum, p->gradients),
+    int64_t bytes = num_sadd(num_sadd(t->sum, gradients),
                              num_sadd(b->boundaries, incoming));
+    struct blocks all;
+    int64_t slack = blocks_most(t->tensors + b->blocks.tensors + 1,
+                                t->large + b->blocks.large + 1);
 
-    if (p->gradients > 0) slack += b->gradient_slack;
+    if (num_sadd(bytes, slack) <= *dearest) return;
+    all = *instant_blocks(t);
+    blocks_join(&all, &b->blocks);
+    blocks_add(&all, 1, incoming);
+    slack = blocks_slack(&all);
     bytes = num_sadd(bytes, slack);
     if (bytes <= *dearest) return;
     *dearest = bytes;
-    memcpy(term, p->at->term, sizeof p->at->term);
+    memcpy(term, t->term, sizeof t->term);
     term[CAT_BOUNDARIES] = b->boundaries;
     term[CAT_INPUT_GRADIENT] = num_sadd(term[CAT_INPUT_GRADIENT], incoming);
-    term[CAT_ADAPTER_GRADIENTS] = p->gradients;
+    term[CAT_ADAPTER_GRADIENTS] = gradients;
     term[CAT_ROUNDING] = slack;
 }
 
@@ -257,10 +279,10 @@ struct alike {
     struct layer_instants made[LAYER_KINDS][2][LAYER_KINDS];
 };
 
-static const struct layer_instants *instants_of(struct alike *x,
-                                                const struct price_wave *w,
-                                                int64_t g, int64_t r,
-                                                int64_t layer, bool fresh)
+static struct layer_instants *instants_of(struct alike *x,
+                                          const struct price_wave *w,
+                                          int64_t g, int64_t r, int64_t layer,
+                                          bool fresh)
 {
     const struct model *m = w->f->model;
     enum layer_kind kind = m->kind[layer];
@@ -274,6 +296,15 @@ static const struct layer_instants *instants_of(struct alike *x,
     return i;
 }
 
+static void forget(struct alike *x)
+{
+    int k, c, o;
+
+    for (k = 0; k < LAYER_KINDS; k++)
+        for (c = 0; c < 2; c++)
+            for (o = 0; o < LAYER_KINDS; o++) x->made[k][c][o].made = false;
+}
+
 /* The group's layers from the last one down; above: gradients that are there
 ** when it begins. */
 static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
@@ -282,21 +313,27 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
                         struct price_rank *out)
 {
     const struct price_facts *f = w->f;
-    int64_t slack = gradient_slack(w, g, r), l;
+    struct blocks gradients = gradient_blocks(f, g, r);
+    struct boundaries of = boundaries_of(f, g, r);
+    int64_t l, fc2 = fc2_gradients(f);
+    int i;
 
     for (l = f->model->layers - 1; l >= 0; l--) {
         enum layer_kind kind = f->model->kind[l];
-        int64_t own = pending != NULL ? pending[l] : 0, saved;
-        struct layer_peak peak = layer_peak(
-            instants_of(x, w, g, r, l, own > 0), above, own);
+        int64_t own = pending != NULL ? pending[l] : 0;
+        const struct boundary *saved = &of.in[model_input_layout(f->model, l)];
+        struct layer_instants *at = instants_of(x, w, g, r, l, own > 0);
 
-        if (own > 0) b.gradient_slack += slack;
-        finish(&peak, &b, num_smul(x->at[kind].out_rows, w->row),
-               &d->bytes[kind], out->term[kind]);
+        for (i = 0; i < INSTANTS; i++) {
+            int64_t here = i == AT_RECOMPUTE ? 0
+                           : i == AT_FC2 ? num_min(own, fc2) : own;
+            if (i == AT_FC2 && own > 0) blocks_join(&b.blocks, &gradients);
+            finish(&at->at[i], &b, num_smul(x->at[kind].out_rows, w->row),
+                   num_sadd(above, here), &d->bytes[kind], out->term[kind]);
+        }
         above = num_sadd(above, own);
-        saved = price_boundary(f, g, r, l);
-        b.boundaries -= saved;
-        b.slack -= boundary_slack(saved);
+        b.boundaries -= saved->bytes;
+        blocks_drop(&b.blocks, &saved->blocks);
     }
 }
 
@@ -305,33 +342,49 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
 ** first, where they leave more behind than the boundaries that they free; a
 ** group of the same slot may also have come before. */
 static void rank_layers(const struct price_wave *w, int64_t r,
-                        const struct beside *b, struct price_rank *out)
+                        const struct beside *b,
+                        const struct adapter_left *behind,
+                        struct price_rank *out)
 {
     const struct price_facts *f = w->f;
-    struct adapter_left behind;
     struct dearest d = {{0, 0}};
     struct alike x;
     int64_t g, o;
 
-    adapter_left_make(f, r, &behind);
     for (g = 0; g < f->n_group; g++) {
         const int64_t *pending = adapter_pending(f, g);
-        int64_t left = adapter_left_for(&behind, g);
+        int64_t left = adapter_left_for(behind, g);
         int64_t all = num_sadd(left, pending_sum(f, pending));
 
         if (pending != NULL)
             left = num_sadd(left, pending[f->model->layers]);
-        memset(x.made, 0, sizeof x.made);
+        forget(&x);
         x.at[LAYER_ATTENTION] = layers_of(w, g, r, LAYER_ATTENTION);
         x.at[LAYER_GDN] = layers_of(w, g, r, LAYER_GDN);
         walk_layers(w, g, r, pending, left, *b, &x, &d, out);
         for (o = 0; pending != NULL && o < f->n_group; o++) {
-            struct beside after = *b;
+            struct beside after;
             if (o == g || !same_slot(f, o, g)) continue;
-            after.boundaries -= group_boundaries(f, o, r);
+            after = beside_but(f, r, o);
             walk_layers(w, g, r, NULL, all, after, &x, &d, out);
         }
     }
+}
+
+/* Gradients that are there when a group's head runs (pricing.md 8). */
+static int64_t gradients_at_head(const struct price_facts *f,
+                                 const struct adapter_left *behind)
+{
+    int64_t g, most = 0;
+
+    for (g = 0; g < f->n_group; g++) {
+        const int64_t *pending = adapter_pending(f, g);
+        int64_t own = pending != NULL ? pending[f->model->layers] : 0;
+
+        if (!f->group[g].grad) continue;
+        most = num_max(most, num_sadd(own, adapter_left_for(behind, g)));
+    }
+    return most;
 }
 
 /* The head's backward beside all boundaries: its input, the norm's output and
@@ -343,7 +396,8 @@ static void rank_head(const struct price_wave *w, int64_t r,
 {
     const struct price_facts *f = w->f;
     const struct model *m = f->model;
-    int64_t rows = 0, all = 0, chunk, logits, g, i;
+    int64_t rows = 0, all = 0, chunk, gathered, logits, g, i;
+    struct blocks alike = {.tensors = 0}, blocks = b->blocks;
 
     for (g = 0; g < f->n_group; g++) {
         rows = num_max(rows, f->group[g].attention_rows[r]);
@@ -357,11 +411,15 @@ static void rank_head(const struct price_wave *w, int64_t r,
     term[CAT_ADAPTER_GRADIENTS] = at_head;
     term[CAT_HEAD] = num_sadd(num_smul(rows, 3 * w->row + F32),
                               num_smul(3, logits));
-    term[CAT_HEAD] = num_sadd(term[CAT_HEAD], num_smul(
-        chunk, (f->head_rows < all ? 2 : 1) * w->row));
-    term[CAT_ROUNDING] = b->slack + 3 * boundary_slack(num_smul(rows, w->row))
-                         + 2 * slack_of(num_smul(chunk, w->row))
-                         + 3 * buffer_slack(logits);
+    gathered = f->head_rows < all ? 2 : 1;
+    term[CAT_HEAD] = num_sadd(term[CAT_HEAD],
+                              num_smul(chunk, gathered * w->row));
+    blocks_alike(&alike, 3, num_smul(rows, w->row));
+    blocks_alike(&alike, gathered, num_smul(chunk, w->row));
+    blocks_repeat(&alike);
+    blocks_join(&blocks, &alike);
+    blocks_fresh(&blocks, 3, logits);
+    term[CAT_ROUNDING] = blocks_slack(&blocks);
 }
 
 /* What stands beside every instant: outputs, the rows' state, and on a cold
@@ -405,12 +463,14 @@ static void price_rank_any(const struct price_wave *w, int64_t r,
                            struct estimate *out)
 {
     struct price_rank *p = &out->rank[r];
-    struct beside b = beside_all(w, r);
+    struct beside b = beside_but(w->f, r, -1);
+    struct adapter_left behind;
     int64_t head[CAT_COUNT];
     int k;
 
     p->boundaries = b.boundaries;
-    rank_layers(w, r, &b, p);
+    adapter_left_make(w->f, r, &behind);
+    rank_layers(w, r, &b, &behind, p);
     for (k = 0; k < LAYER_KINDS; k++) {
         if (!w->has[k]) continue;
         put_common(w, r, p->term[k]);
@@ -418,7 +478,7 @@ static void price_rank_any(const struct price_wave *w, int64_t r,
     }
     p->attention_retained = p->term[LAYER_ATTENTION][CAT_ATTENTION_RECORDS];
     if (w->f->head_rows == 0) return;
-    rank_head(w, r, &b, adapter_walk_groups(w->f, r).at_head, head);
+    rank_head(w, r, &b, gradients_at_head(w->f, &behind), head);
     put_common(w, r, head);
     take(head, r, true, LAYER_ATTENTION, out);
 }

@@ -195,7 +195,7 @@ static void test_long_waves(void **state)
 
     (void)state;
     for (k = 0; k < SHAPES; k++) {
-        struct bars bars = {.percent = 4};
+        struct bars bars = {.percent = 3};
         char name[64];
 
         for (t = 0; t < 6; t++)
