@@ -102,7 +102,6 @@ bool num_parse_double(const char *s, double *out)
     double v;
 
     if (!starts_like_a_number(s) || strpbrk(s, "xX") != NULL) return false;
-    errno = 0;
     v = strtod(s, &stop);
     if (*stop != '\0' || !isfinite(v)) return false;
     *out = v;

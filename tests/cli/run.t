@@ -432,3 +432,29 @@ $ peakproof report loud >said; LC_ALL=C grep -c '[[:cntrl:]]' loud/accuracy.md
 $ printf 'return {cases = {{name = "=a", model = "tiny", batch = batch.lengths{9}}}}' | peakproof run -
 !* peakproof: stdin:1: case '=a': name: must not begin with + = @ or - *
 = 3
+
+# What cases.csv says of every kind of routing.
+
++ routings.lua
+| local function case(name, routing)
+|   return {name = name, model = "Qwen3.6-35B-A3B", layers = 4, cp = 2, ep = 2,
+|           batch = batch.lengths{600, 500}, routing = routing}
+| end
+| return {name = "routings", cases = {
+|   case("even", "balanced"),
+|   case("cv", {cv = 0.5, seed = 9}),
+|   case("drift", {cv = 0.5, seed = 9, drift = 0.25}),
+|   case("burst", {cv = 0.5, seed = 9, drift = 0.25, burst = 0.125, factor = 3}),
+|   case("share", {share = 1.5, rank = 1}),
+|   case("hot", {hot_expert = 5, factor = 8.5}),
+|   case("list", {{cv = 0.5, seed = 3}, {hot_expert = 2, factor = 4}}),
+| }}
+$ peakproof run --out routed routings.lua >table
+$ awk -F, 'NR == 1 { for (i = 1; $i != "routing"; i++); next } { print $i $(i + 1) }' routed/cases.csv
+> balanced0
+> cv 0.5 seed 90
+> cv 0.5 seed 9 drift 0.250
+> cv 0.5 seed 9 drift 0.25 burst 0.125 x 30
+> share 1.5 rank 10
+> expert 5 x 8.50
+> "by wave 2"
