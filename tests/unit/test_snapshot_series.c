@@ -189,6 +189,48 @@ static void test_folded(void **state)
     drop(&m);
 }
 
+/* What was allocated without frames, beside what has some: stack 0 is the
+** empty one, as the reader makes it. */
+static void test_without_frames(void **state)
+{
+    static struct made m;
+    struct buf b = BUF_INIT;
+    struct err e;
+    uint32_t none, frame, some;
+
+    (void)state;
+    memset(&m, 0, sizeof m);
+    assert_true(stacks_add(&m.s.stacks, NULL, 0, &none));
+    assert_int_equal(none, 0);
+    assert_true(stacks_frame(&m.s.stacks, (struct stacks_key){"f", 1},
+                             (struct stacks_key){"m.py", 4}, 3, &frame));
+    assert_true(stacks_add(&m.s.stacks, &frame, 1, &some));
+    m.s.device = &m.d;
+    m.s.lane = &m.lane;
+    m.s.n_device = m.s.n_lane = 1;
+    m.d.event = m.event;
+    m.d.segment = &m.segment;
+    m.d.block = m.block;
+    m.d.n_segment = 1;
+    m.segment = (struct snapshot_segment){.addr = MIB, .size = 64 * MIB,
+                                          .n_block = 2};
+    m.d.n_block = 2;
+    for (uint64_t i = 0; i < 2; i++) {
+        uint32_t stack = i == 0 ? none : some;
+
+        add(&m, SNAPSHOT_ALLOC, (1 + 8 * i) * MIB, (2 + i) * MIB, stack);
+        m.block[i] = (struct snapshot_block){
+            .addr = (1 + 8 * i) * MIB, .size = (2 + i) * MIB,
+            .requested = (2 + i) * MIB, .stack = stack};
+    }
+    assert_int_equal(account_device(&m.s, 0, "f", &ask, &m.a, &e), ERR_OK);
+    assert_int_equal(series_folded(&m.a, 1, &b, &e), ERR_OK);
+    assert_string_equal(buf_text(&b),
+                        "(no frames) 2097152\nf (m.py:3) 3145728\n");
+    buf_free(&b);
+    drop(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -196,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_perfetto),
         cmocka_unit_test(test_folded),
+        cmocka_unit_test(test_without_frames),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
