@@ -129,7 +129,8 @@ local function cases_of(row, where, published)
     return {
       name = name,
       model = SAME_SIZES[row.model] or row.model,
-      tp = tp, cp = cp,
+      tp = tp, cp = cp, ep = moe and int("ep") or 1,
+      routing = moe and "balanced" or nil,
       lora_rank = int("lora_rank") or 1,
       recompute = row.recompute,
       recompute_modules = modules_of(row.modules),

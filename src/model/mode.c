@@ -83,7 +83,6 @@ static int check_tp(const struct mode *o, const struct model *m,
         {"key heads of the delta net (linear_num_key_heads)", m->k_heads},
         {"value heads of the delta net (linear_num_value_heads)", m->v_heads},
         {"columns of the MLP (intermediate_size)", m->ffn},
-        {"columns of an expert (moe_intermediate_size)", m->expert_ffn},
         {"columns of the shared expert (shared_expert_intermediate_size)",
          m->shared_ffn},
     };

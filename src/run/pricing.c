@@ -51,7 +51,8 @@ static bool stated_pairs(const struct run_work *w, int64_t wave, int64_t *out)
 /* Does the case state routing that is not even? */
 static bool is_routed(const struct run_work *w)
 {
-    return !w->x->ops->computes && w->c->ep > 1 && w->model.experts > 0 &&
+    return !w->x->ops->computes && w->c->ep > 1 && w->c->tp == 1 &&
+           w->model.experts > 0 &&
            w->c->routing.kind != ROUTING_BALANCED;
 }
 

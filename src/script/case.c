@@ -346,9 +346,9 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     decl_text(&d, "name", &c->name);
     check_name(&d, c->name);
     decl_fields(&d, case_fields, c);
-    if (c->cp % c->ep != 0)
-        decl_fail(&d, "ep", "must divide cp, %" PRId64 ", not be %" PRId64,
-                  c->cp, c->ep);
+    if (c->cp * c->tp % c->ep != 0)
+        decl_fail(&d, "ep", "must divide cp%s, %" PRId64 ", not be %" PRId64,
+                  c->tp > 1 ? " x tp" : "", c->cp * c->tp, c->ep);
     if (decl_word(&d, "dtype", dtypes, &dtype))
         script_dup(L, &c->dtype, dtypes[dtype]);
     if (decl_int(&d, "seed", 0, INT64_MAX, &seed)) c->seed = (uint64_t)seed;

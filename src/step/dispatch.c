@@ -83,6 +83,7 @@ static int64_t capacity(const struct step *s)
         rows = num_max(rows, s->c.plan->rank[r].attention_rows);
         rows = num_max(rows, s->c.plan->rank[r].gdn_rows);
     }
+    rows = num_ceil_div(rows, s->tp);
     return num_round_up(num_max(num_round_up(rows, unit), 512), 64);
 }
 
@@ -145,7 +146,7 @@ static void cross(struct step *s, const char *what, struct mat from,
 
 static int64_t own_pairs(const struct step *s)
 {
-    return step_rows(s, s->m->kind[s->layer]) * s->m->top_k;
+    return moe_rows(s) * s->m->top_k;
 }
 
 static int64_t n_block(const struct step *s)
@@ -195,7 +196,7 @@ void dispatch_forward(struct step *s, struct mat n, struct mlp_saved *v)
 struct tensor combine_forward(struct step *s, struct mlp_saved *v,
                               struct tensor *y)
 {
-    int64_t rows = step_rows(s, s->m->kind[s->layer]), h = s->m->hidden;
+    int64_t rows = moe_rows(s), h = s->m->hidden;
     struct tensor unsorted = {NULL, {0}}, out;
     struct mat pairs;
 
@@ -276,7 +277,7 @@ struct tensor dispatch_backward(struct step *s, struct mlp_saved *v,
                                 struct tensor *d_sorted,
                                 struct tensor *d_pair, struct tensor *dweight)
 {
-    int64_t rows = step_rows(s, s->m->kind[s->layer]), h = s->m->hidden;
+    int64_t rows = moe_rows(s), h = s->m->hidden;
     struct tensor permuted = {NULL, {0}}, dn;
     struct mat pairs;
 

@@ -102,7 +102,7 @@ struct tensor head_run(struct step *s, struct tensor *x)
     struct tensor dn, dx;
     int64_t rows, first;
 
-    norm_forward(s, CAT_HEAD, "head.norm", x->m, s->final_norm.m, &n);
+    norm_forward(s, CAT_HEAD, "head.norm", x->m, s->final_norm.m, true, &n);
     rows = n.out.m.rows;
     dn = ten_act(s, CAT_HEAD, "head.norm_gradient", rows, x->m.cols);
     if (!every_row_once(s, rows)) RUN(s, fill, .x = dn.m, .value = 0);

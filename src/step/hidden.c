@@ -116,7 +116,7 @@ void hidden_forward(struct step *s, struct tensor *x)
     int64_t i;
 
     norm_forward(s, CAT_OUTPUTS, "hidden.norm", x->m, s->final_norm.m,
-                 &h->norm);
+                 true, &h->norm);
     ten_free(s, &h->norm.local);
     for (i = 0; i < h->n; i++) {
         h->out[i] = ten_act(s, CAT_OUTPUTS, "hidden.output", h->rows[i],

@@ -67,7 +67,7 @@ static void mixer_part(struct step *s, struct mat x, struct layer_saved *l,
     struct tensor branch;
 
     norm_forward(s, mixer_category(s), "layer.norm1", x,
-                 weight_of(s, W_NORM1), &l->n1);
+                 weight_of(s, W_NORM1), true, &l->n1);
     if (kind_of(s) == LAYER_GDN)
         branch = gdn_forward(s, &l->n1, keep.mixer ? &l->gdn : NULL);
     else
@@ -82,7 +82,7 @@ static struct tensor mlp_part(struct step *s, struct layer_saved *l,
                               bool keep)
 {
     norm_forward(s, CAT_RESIDUAL_NORM, "layer.norm2", l->x1.m,
-                 weight_of(s, W_NORM2), &l->n2);
+                 weight_of(s, W_NORM2), s->m->experts == 0, &l->n2);
     return mlp_forward(s, &l->n2, keep ? &l->mlp : NULL);
 }
 

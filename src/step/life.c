@@ -17,6 +17,7 @@
 static int check_parallel(const struct step_config *c, struct err *e)
 {
     int64_t cp = c->plan->cp, experts = c->model->experts;
+    int64_t tp = mode_tp(&c->mode);
 
     if (cp < 1 || cp > PLAN_MAX_RANKS)
         return BAD("cp: %lld is not from 1 to %d", (long long)cp,
@@ -24,9 +25,13 @@ static int check_parallel(const struct step_config *c, struct err *e)
     if (c->rank < 0 || c->rank >= cp)
         return BAD("rank: %lld is not from 0 to %lld", (long long)c->rank,
                    (long long)cp - 1);
-    if (c->ep < 1 || cp % c->ep != 0)
-        return BAD("ep: %lld does not divide cp, which is %lld",
-                   (long long)c->ep, (long long)cp);
+    if (c->ep < 1 || cp * tp % c->ep != 0)
+        return BAD("ep: %lld does not divide cp%s, which is %lld",
+                   (long long)c->ep, tp > 1 ? " x tp" : "",
+                   (long long)(cp * tp));
+    if (c->ep % tp != 0 && tp % c->ep != 0)
+        return BAD("ep: %lld neither divides tp, which is %lld, nor is a "
+                   "multiple of it", (long long)c->ep, (long long)tp);
     if (c->ep > 1 && experts % c->ep != 0)
         return BAD("ep: %lld does not divide the %lld experts (num_experts)",
                    (long long)c->ep, (long long)experts);
@@ -158,9 +163,6 @@ static int check_mode(const struct step_config *c, const struct dev *d,
     int rc = mode_check(o, c->model, e);
 
     if (rc != ERR_OK) return rc;
-    if (mode_tp(o) > 1 && c->model->experts > 0)
-        return BAD("tp: %lld: experts over tensor-parallel ranks are not "
-                   "built yet (use 1)", (long long)o->tp);
     if (mode_tp(o) > 1 && d->k != NULL)
         return BAD("tp: %lld: device %s computes one tensor-parallel rank "
                    "only (use --device dry)", (long long)o->tp,

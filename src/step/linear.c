@@ -227,9 +227,10 @@ static struct tensor adapted(struct step *s, enum category c, const char *op,
     return sum;
 }
 
-struct tensor linear_forward(struct step *s, enum category c, const char *op,
-                             struct mat x, const struct projection *p, int n,
-                             struct tensor *h)
+static struct tensor linear_forward(struct step *s, enum category c,
+                                    const char *op, struct mat x,
+                                    const struct projection *p, int n,
+                                    struct tensor *h)
 {
     struct tensor base = base_product(s, c, op, x, p, n);
 
@@ -249,6 +250,24 @@ struct tensor column_forward(struct step *s, enum category c, const char *op,
     if (s->c.mode.otherwise & OTHERWISE_NORM_FREED) ten_free(s, &in->local);
     sum = adapted(s, c, op, &base, in->out.m, p, n, h);
     if (h == NULL) ten_free(s, &in->out);
+    return sum;
+}
+
+struct tensor split_forward(struct step *s, enum category c, const char *op,
+                            struct mat x, const struct projection *p, int n,
+                            struct tensor *whole, struct tensor *h)
+{
+    struct tensor gathered, base, sum;
+
+    if (s->tp == 1) return linear_forward(s, c, op, x, p, n, h);
+    gathered = tp_gather(s, c, op, x);
+    *whole = (struct tensor){NULL, gathered.m};
+    base = base_product(s, c, op, gathered.m, p, n);
+    ten_free(s, &gathered);
+    if (!any_adapter(s, p, n)) return base;
+    *whole = tp_gather(s, c, op, x);
+    sum = adapted(s, c, op, &base, whole->m, p, n, h);
+    if (h == NULL) ten_free(s, whole);
     return sum;
 }
 

@@ -30,27 +30,30 @@ struct projection {
 ** output when nothing asks for it; the adapters do. */
 struct norm_saved { struct tensor rstd, local, out; };
 
-/* N(x) of rows x [rows / tp, H]. */
+/* N(x) of rows x [rows / tp, H]. gather false: what follows works on these
+** rows, and n->out is their output. */
 void norm_forward(struct step *s, enum category c, const char *op,
-                  struct mat x, struct mat w, struct norm_saved *n);
-/* Gradient of x from dn [rows, H], freed; frees what is left of n, out
-** apart. */
+                  struct mat x, struct mat w, bool gather,
+                  struct norm_saved *n);
+/* Gradient of x from dn [rows, H] (or of x's rows alone), freed; frees what is
+** left of n, out apart. */
 struct tensor norm_backward(struct step *s, const char *op, struct tensor *dn,
                             struct mat x, struct mat w,
                             struct norm_saved *n);
 
-/* sum = x W^T + scale (x A^T) B^T for n projections of one input, outputs
-** side by side. Returns [rows, sum of out]. h[i] receives x A^T (kept for
-** backward) or is freed when h is NULL. Temporaries as traced: base, adapter
-** outputs, scaled, their join. */
-struct tensor linear_forward(struct step *s, enum category c, const char *op,
-                             struct mat x, const struct projection *p, int n,
-                             struct tensor *h);
-/* The same of a norm's output. Without h the norm goes: rstd and the local
-** rows after the base product, the output after the sum. */
+/* sum = x W^T + scale (x A^T) B^T for n projections of one input, a norm's
+** output, outputs side by side: [rows, sum of out]. h[i] receives x A^T (kept
+** for the backward). Temporaries as traced. Without h the norm goes: rstd and
+** the local rows after the base product, the output after the sum. */
 struct tensor column_forward(struct step *s, enum category c, const char *op,
                              struct norm_saved *in, const struct projection *p,
                              int n, struct tensor *h);
+/* The same of rows x [rows / tp, H] that no norm has gathered: the base
+** product gathers them for itself, the adapters into *whole, which is kept
+** for the backward, or freed without h. */
+struct tensor split_forward(struct step *s, enum category c, const char *op,
+                            struct mat x, const struct projection *p, int n,
+                            struct tensor *whole, struct tensor *h);
 /* A row-parallel projection of x [rows, in / tp]: [rows / tp, out]. */
 struct tensor row_forward(struct step *s, enum category c, const char *op,
                           struct mat x, const struct projection *p,

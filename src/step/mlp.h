@@ -18,6 +18,7 @@ struct mlp_saved {
     struct tensor fc1, act, h1, h2;
     struct expert_pad pad1, pad2;
     /* shared expert, or the dense MLP */
+    struct tensor s_in;         /* rows of all tensor-parallel ranks */
     struct tensor s_fc1, s_act, s_pre, s_logit, s_h[PROJECTIONS], s_h_down;
     struct tensor s_part[2];    /* gate and up apart, where SwiGLU is not
                                    one operator */

@@ -1,7 +1,9 @@
 /*
 ** moe_route.c - the router, and who gets which (token, expert) pairs.
 **
-** EP groups are ep ranks in a row, each with all experts among them. On
+** EP groups are ep ranks in a row, each with all experts among them; over
+** tensor-parallel ranks, each of which routes its share of the rows, they take
+** those of a context-parallel rank first, and experts are not split. On
 ** devices that compute, counts come from the router's own choice: every
 ** rank's counts per expert are gathered. Elsewhere the scenario states them
 ** (routing.h). A rank's sorted pairs lie by expert, so
@@ -12,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "step/dump.h"
 #include "step/mlp.h"
 
@@ -89,23 +92,37 @@ static const int64_t *forced_routes(struct step *s, struct mat n,
 
 /* ---- counts ------------------------------------------------------------- */
 
-/* Pairs of this layer over all ranks of the EP group. */
+/* Pairs of this layer over all ranks of the EP group, which takes the
+** tensor-parallel ranks of a context-parallel one first: each of them routes
+** its share of the rows. */
 static int64_t group_pairs(const struct step *s)
 {
     enum layer_kind kind = s->m->kind[s->layer];
-    int64_t first = moe_group(s), r, rows = 0;
+    int64_t first = moe_group(s), n = num_ceil_div(s->c.ep, s->tp), r;
+    int64_t rows = 0;
 
-    for (r = first; r < first + s->c.ep; r++)
-        rows += kind == LAYER_GDN ? s->c.plan->rank[r].gdn_rows
-                                  : s->c.plan->rank[r].attention_rows;
-    return rows * s->m->top_k;
+    for (r = first; r < first + n; r++)
+        rows += num_ceil_div(kind == LAYER_GDN
+                             ? s->c.plan->rank[r].gdn_rows
+                             : s->c.plan->rank[r].attention_rows, s->tp);
+    return rows * num_min(s->c.ep, s->tp) * s->m->top_k;
+}
+
+/* What the most loaded of this rank's tensor-parallel ranks receives. */
+static int64_t most_received(const struct step *s, const int64_t *got)
+{
+    int64_t n = num_min(s->c.ep, s->tp), most = 0, i;
+    int64_t first = s->c.rank * s->tp % s->c.ep;
+
+    for (i = first; i < first + n; i++) most = num_max(most, got[i]);
+    return most;
 }
 
 /* What the scenario states. Asked once a layer and wave: the recompute sees
 ** what the forward saw. */
 static void stated_counts(struct step *s, int64_t own_pairs)
 {
-    int64_t got[PLAN_MAX_RANKS];
+    int64_t got[PLAN_MAX_RANKS * MODE_MAX_TP];
 
     if (s->c.ep == 1) {
         s->route.received = own_pairs;
@@ -113,7 +130,7 @@ static void stated_counts(struct step *s, int64_t own_pairs)
         s->rc = routing_received(s->c.routing, s->wave, s->layer,
                                  s->m->experts, s->c.ep, moe_group(s),
                                  group_pairs(s), got, s->e);
-        s->route.received = s->rc == ERR_OK ? got[s->c.rank % s->c.ep] : 0;
+        s->route.received = s->rc == ERR_OK ? most_received(s, got) : 0;
     } else {
         s->route.received = s->received[s->layer];
     }

@@ -3,7 +3,8 @@
 #include "step/rows.h"
 
 void norm_forward(struct step *s, enum category c, const char *op,
-                  struct mat x, struct mat w, struct norm_saved *n)
+                  struct mat x, struct mat w, bool gather,
+                  struct norm_saved *n)
 {
     struct tensor y = ten_act(s, c, op, x.rows, x.cols);
 
@@ -11,7 +12,7 @@ void norm_forward(struct step *s, enum category c, const char *op,
     RUN(s, rms_norm, .y = y.m, .x = x, .w = w,
         .rstd = n->rstd.m, .eps = s->m->eps,
         .zero_centred = s->m->norm_zero_centred);
-    if (s->tp == 1) {
+    if (s->tp == 1 || !gather) {
         n->out = y;
         return;
     }
@@ -24,7 +25,7 @@ struct tensor norm_backward(struct step *s, const char *op, struct tensor *dn,
 {
     struct tensor dx;
 
-    if (s->tp > 1) tp_scatter(s, CAT_INPUT_GRADIENT, op, dn);
+    if (dn->m.rows > x.rows) tp_scatter(s, CAT_INPUT_GRADIENT, op, dn);
     dx = ten_act(s, CAT_INPUT_GRADIENT, op, x.rows, x.cols);
     RUN(s, rms_norm_bwd, .dx = dx.m, .dy = dn->m, .x = x,
         .w = w, .rstd = n->rstd.m,

@@ -133,10 +133,17 @@ static inline int64_t step_rows(const struct step *s, enum layer_kind layout)
 
     return (rows + s->tp - 1) / s->tp * s->tp;
 }
-/* The first rank of this rank's EP group. */
+/* The first context-parallel rank of this rank's EP group. */
 static inline int64_t moe_group(const struct step *s)
 {
-    return s->c.rank - s->c.rank % s->c.ep;
+    int64_t n = (s->c.ep + s->tp - 1) / s->tp;
+
+    return s->c.rank - s->c.rank % n;
+}
+/* Rows that this rank routes in the current layer. */
+static inline int64_t moe_rows(const struct step *s)
+{
+    return step_rows(s, s->m->kind[s->layer]) / s->tp;
 }
 static inline struct mat weight_of(const struct step *s, enum weight w)
 {

@@ -3,6 +3,7 @@
 ** dense members: SwiGLU with adapters on gate, up and down.
 */
 #include "step/mlp.h"
+#include "step/rows.h"
 
 struct swiglu_sites {
     struct projection up[2];    /* gate | up */
@@ -86,8 +87,8 @@ struct tensor shared_forward(struct step *s, struct norm_saved *n,
         v->s_fc1 = column_forward(s, CAT_SHARED_EXPERT, "shared.fc1", n,
                                   t.up, 2, h);
     else
-        v->s_fc1 = linear_forward(s, CAT_SHARED_EXPERT, "shared.fc1",
-                                  n->out.m, t.up, 2, h);
+        v->s_fc1 = split_forward(s, CAT_SHARED_EXPERT, "shared.fc1",
+                                 n->out.m, t.up, 2, &v->s_in, h);
     swiglu(s, v, t.ffn);
     if (!save) free_fc1(s, v);
     v->s_pre = row_forward(s, CAT_SHARED_EXPERT, "shared.fc2", v->s_act.m,
@@ -124,6 +125,7 @@ struct tensor shared_backward(struct step *s, struct mlp_saved *v,
                               struct mat n, struct mat dy)
 {
     struct swiglu_sites t = sites_of(s->m);
+    bool split = s->tp > 1 && s->m->experts > 0;
     struct tensor dpre = {NULL, {0}}, dlogit = {NULL, {0}}, dact, dfc1, dn;
     struct mat d = dy;
 
@@ -142,15 +144,18 @@ struct tensor shared_backward(struct step *s, struct mlp_saved *v,
                         v->s_act.m, &t.down, &v->s_h_down);
     ten_free(s, &dpre);
     if (!ran_again(s)) ten_free(s, &v->s_act);
-    dfc1 = ten_act(s, CAT_SHARED_EXPERT, "shared.act.backward", n.rows,
-                   2 * t.ffn);
+    dfc1 = ten_act(s, CAT_SHARED_EXPERT, "shared.act.backward",
+                   v->s_fc1.m.rows, 2 * t.ffn);
     RUN(s, swiglu_bwd, .dgu = dfc1.m, .dout = dact.m, .gu = v->s_fc1.m);
     ten_free(s, &dact);
     if (ran_again(s)) ten_free(s, &v->s_act);
     free_fc1(s, v);
     dn = linear_backward(s, CAT_SHARED_EXPERT, "shared.fc1.backward", dfc1.m,
-                         n, t.up, 2, v->s_h);
+                         split ? v->s_in.m : n, t.up, 2, v->s_h);
     ten_free(s, &dfc1);
+    if (split)
+        tp_scatter(s, CAT_SHARED_EXPERT, "shared.fc1.backward", &dn);
+    ten_free(s, &v->s_in);
     if (t.gated) gate_input_backward(s, &dlogit, dn.m);
     return dn;
 }

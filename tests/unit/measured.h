@@ -210,10 +210,13 @@ static inline struct step_config measured_config(const struct cell *c,
                  .eager = !c->compiled}};
 }
 
-/* The maximum over ranks, as the table has it. */
-static inline void measured_run(const struct cell *c, struct ours *out)
+/* The maximum over ranks, as the table has it; routing of experts alone. */
+static inline void measured_run_moe(const struct cell *c,
+                                    const struct routing *routing,
+                                    struct ours *out)
 {
-    struct plan_options o = {.cp = c->cp, .tp = c->tp, .ep = 1,
+    int64_t ep = routing != NULL ? c->ep : 1;
+    struct plan_options o = {.cp = c->cp, .tp = c->tp, .ep = ep,
                              .profile = PLAN_NEW, .owned_ms = -1};
     struct batch b;
     struct model m;
@@ -230,6 +233,8 @@ static inline void measured_run(const struct cell *c, struct ours *out)
         struct step_result f[2], l[2];
         int64_t warm, growth;
 
+        k.ep = ep;
+        k.routing = routing;
         k.mode.wave = WAVE_HIDDEN;
         measured_waves(&k, f, &warm);
         k.mode.wave = WAVE_HIDDEN_LOSS;
@@ -244,6 +249,11 @@ static inline void measured_run(const struct cell *c, struct ours *out)
     plan_free(&p);
     batch_free(&b);
     model_free(&m);
+}
+
+static inline void measured_run(const struct cell *c, struct ours *out)
+{
+    measured_run_moe(c, NULL, out);
 }
 
 #endif
