@@ -363,6 +363,11 @@ const struct record_peak *record_peak_of(const struct record_found *c,
     return NULL;
 }
 
+int64_t record_taken(const struct record_peak *p)
+{
+    return p->reserved + (p->hybridep_bytes > 0 ? p->hybridep_bytes : 0);
+}
+
 const struct record_peak *record_peak_max(const struct record_found *c,
                                           int64_t wave)
 {

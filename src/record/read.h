@@ -105,6 +105,9 @@ bool record_bytes(const struct record_found *c, int64_t wave, int64_t rank,
                   const char *source, const char *term, int64_t *out);
 const struct record_peak *record_peak_of(const struct record_found *c,
                                          int64_t wave, int64_t rank);
+/* Bytes that a rank takes of its device in a wave: reserved by the allocator,
+** weights and earlier waves included, and dispatch buffers beside it. */
+int64_t record_taken(const struct record_peak *p);
 /* The most-loaded rank: the first with the highest allocated peak. */
 const struct record_peak *record_peak_max(const struct record_found *c,
                                           int64_t wave);

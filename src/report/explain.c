@@ -122,7 +122,7 @@ static void put_rank(struct doc *d, const struct record_found *c,
     const struct record_peak *p = record_peak_of(c, wave, rank);
     const char *source = view_rank_source(c, wave, rank);
     char where[40] = "outside the decoder", title[40];
-    char allocated[32], requested[32], reserved[32];
+    char allocated[32], requested[32], reserved[32], taken[32], dispatch[32];
 
     if (p == NULL) return;
     snprintf(title, sizeof title, "Rank %d", (int)rank);
@@ -132,10 +132,14 @@ static void put_rank(struct doc *d, const struct record_found *c,
     doc_para(d, "Peak of rank %d in `%s`, %s, at `%s`, event %lld. Above "
              "what was allocated when the wave began: %s bytes allocated, "
              "%s requested. Reserved by the allocator in all, weights and "
-             "earlier waves included: %s.", (int)rank, p->phase, where, p->op,
-             (long long)p->event, view_grouped(p->allocated, allocated),
+             "earlier waves included: %s. Of its device the rank takes %s "
+             "bytes, dispatch buffers of %s included.", (int)rank, p->phase,
+             where, p->op, (long long)p->event,
+             view_grouped(p->allocated, allocated),
              view_grouped(p->requested, requested),
-             view_grouped(p->reserved, reserved));
+             view_grouped(p->reserved, reserved),
+             view_grouped(record_taken(p), taken),
+             view_grouped(record_taken(p) - p->reserved, dispatch));
     if (record_get(c, wave, rank, source, "raw") == NULL) return;
     doc_para(d, "Against `%s`:", source);
     put_terms(d, c, wave, rank, source);

@@ -11,8 +11,8 @@
 
 void run_show_header(const struct run_context *x, struct buf *out)
 {
-    buf_printf(out, "%-*s  %4s %-4s %9s", x->name_width, "case", "wave", "",
-               "peak GB");
+    buf_printf(out, "%-*s  %4s %-4s %9s %9s", x->name_width, "case", "wave",
+               "", "peak GB", "device GB");
     if (x->ops->computes) buf_printf(out, " %10s", "loss");
     buf_printf(out, "  %-14s %9s %8s %11s %8s\n", "estimator", "raw GB",
                "error", "admitted GB", "error");
@@ -104,6 +104,7 @@ static void put_wave(const struct run_work *w, int64_t i, struct buf *b)
         put_gb(b, 9, peak);
     else
         buf_printf(b, " %9s", record_status_name(v->status));
+    put_gb(b, 9, run_taken(w, i));
     if (w->x->ops->computes) put_loss(b, v);
 }
 
@@ -177,6 +178,7 @@ static json_t *wave_json(const struct run_work *w, int64_t i)
                                               : json_null());
     json_object_set_new(o, "peak_bytes",
                         bytes_json(peak));
+    json_object_set_new(o, "device_bytes", bytes_json(run_taken(w, i)));
     json_object_set_new(o, "rank_peak_bytes", ranks);
     if (v->has_loss) json_object_set_new(o, "loss", json_real(v->loss));
     json_object_set_new(o, "estimates", list);

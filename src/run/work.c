@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/num.h"
+
 int64_t run_now_ns(void)
 {
     struct timespec t;
@@ -31,6 +33,17 @@ int64_t run_peak(const struct run_work *w, int64_t wave)
     for (i = 0; v->measured && i < w->c->cp; i++)
         if ((int64_t)v->rank[i].peak.allocated > most)
             most = (int64_t)v->rank[i].peak.allocated;
+    return most;
+}
+
+int64_t run_taken(const struct run_work *w, int64_t wave)
+{
+    const struct run_wave *v = &w->wave[wave];
+    int64_t i, most = -1;
+
+    for (i = 0; v->measured && i < w->c->cp; i++)
+        most = num_max(most, (int64_t)v->rank[i].peak.reserved +
+                             num_max(v->rank[i].hybridep_bytes, 0));
     return most;
 }
 

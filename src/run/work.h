@@ -90,6 +90,10 @@ bool run_outside(const struct scenario *s, const struct scenario_case *c,
 /* The most-loaded rank's allocated bytes, -1 where the wave has no peak. */
 int64_t run_peak(const struct run_work *w, int64_t wave);
 
+/* What a rank takes of its device in the wave, at most: reserved by the
+** allocator, weights and all, and dispatch buffers; -1 where not known. */
+int64_t run_taken(const struct run_work *w, int64_t wave);
+
 /* The case as rows of the files (rows.c), into out->rows. */
 int run_render(const struct run_work *w, struct case_result *out,
                struct err *e) MUST_CHECK;

@@ -40,7 +40,7 @@ $ peakproof list | grep -c '^pr-accuracy  *3 cases'
 $ peakproof list --json >a
 
 $ peakproof run two.lua
->* case *wave *peak GB  estimator *raw GB *error admitted GB *error
+>* case *wave *peak GB device GB  estimator *raw GB *error admitted GB *error
 >* two/ep1     0 cold *  busiest-rank *%*%
 >* two/ep1     0 cold *  per-rank *%*%
 >* two/ep1     0 cold *  per-rank-any *%*%

@@ -25,20 +25,26 @@ static void put_failed(struct view *v, struct table *t,
     doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, record_status_name(c->shape.status));
-    for (i = 0; i < 4 + 2 * v->n_estimator; i++) cell_none(v->d, t);
+    for (i = 0; i < 5 + 2 * v->n_estimator; i++) cell_none(v->d, t);
 }
 
 static void put_wave(struct view *v, struct table *t,
                      const struct record_found *c, int64_t w)
 {
     const struct record_peak *p = record_peak_max(c, w);
+    int64_t taken = 0, k;
     int i;
+
+    for (k = 0; k < c->n_peak; k++)
+        if (c->peak[k].wave == w && record_taken(&c->peak[k]) > taken)
+            taken = record_taken(&c->peak[k]);
 
     doc_row(v->d, t);
     cell_code(v->d, t, c->shape.name);
     cell_text(v->d, t, p->cold ? "cold" : "warm");
     cell_count(v->d, t, c->shape.tokens);
     cell_gb(v->d, t, p->allocated);
+    cell_gb(v->d, t, taken);
     cell_count(v->d, t, p->rank);
     if (p->layer < 0) cell_text(v->d, t, p->phase);
     else cell_printf(v->d, t, "%s, layer %d", p->phase, (int)p->layer);
@@ -68,7 +74,7 @@ static struct table *new_table(struct view *v, const char *scenario)
     int i;
 
     snprintf(id, sizeof id, "cases-%s", scenario);
-    buf_puts(&columns, "case|wave|>tokens|>peak, GB|>rank|peak in");
+    buf_puts(&columns, "case|wave|>tokens|>peak, GB|>device, GB|>rank|peak in");
     for (i = 0; i < v->n_estimator; i++) {
         view_label(v->estimator[i], name, sizeof name);
         buf_printf(&columns, "|>%s, raw|>%s, admitted", name, name);
@@ -178,6 +184,9 @@ void sec_words(struct view *v)
              b.len > 0 ? " " : "", buf_text(&b));
     if (b.failed) v->d->failed = true;
     buf_free(&b);
+    doc_item(v->d, "Device: what a rank takes of it at most, reserved by the "
+             "allocator (weights, adapters and earlier waves included) and "
+             "dispatch buffers; `fit` needs the same.");
     doc_item(v->d, "Before: `busiest-rank`, every rank priced on the busiest "
              "rank's rows at one mixer width. After: `per-rank`, each rank "
              "on its own rows in each layer kind's layout.");
