@@ -142,7 +142,7 @@ static const struct command_option options[] = {
 static const char *const examples[] = {
     "peakproof import out rank0.pickle rank1.pickle --case real-40",
     "peakproof import out --peaks mine.csv --case pr-accuracy/real-40",
-    "peakproof import out/mine --table mine.csv", NULL
+    "peakproof import out/measured --table mine.csv", NULL
 };
 
 const struct command cmd_import = {

@@ -58,7 +58,7 @@ const char *const run_examples[] = {
     "peakproof run --out out/mine my.lua -- tokens=32768",
     "peakproof run --lengths 8k..64k:x2 --cp 2,4 --ep 1,2",
     "peakproof run --totals -j 2 lua/scenarios/sweep.lua -- count=1000",
-    "peakproof run -j 2 --only '*-ep2' lua/scenarios/pr-accuracy.lua",
+    "peakproof run -j 2 --only 'random-*' lua/scenarios/pr-accuracy.lua",
     "peakproof run --device cpu lua/scenarios/tiny-train.lua -- waves=10",
     NULL
 };
