@@ -25,7 +25,7 @@ static struct scenario_case case_of(const struct route *r,
 
 static int run_ranks(struct run_work *w, struct routing *out, struct err *e)
 {
-    struct step_data data = {NULL};
+    struct step_data data = {.ids = NULL};
     struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
                       .data = &data, .waves = 1, .stream = true};
     int rc = run_data_make(w, &data, e);

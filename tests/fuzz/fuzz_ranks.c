@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "comm/line.h"
@@ -139,6 +140,16 @@ static void be_rank_0(const uint8_t *data, size_t size)
     close(door);
 }
 
+/* What the other side answers; it may wait for more, but not we. */
+static void hear(int fd)
+{
+    const struct timeval moment = {0, 20000};
+    char word[64];
+
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &moment, sizeof moment);
+    while (recv(fd, word, sizeof word, 0) > 0) continue;
+}
+
 /* Connects as soon as somebody listens there. */
 static int call(const struct sockaddr_in *a)
 {
@@ -157,7 +168,6 @@ static void be_caller(const uint8_t *data, size_t size)
 {
     struct sockaddr_in a;
     struct rendezvous r;
-    char word[64];
     pthread_t t;
     int fd;
 
@@ -168,7 +178,7 @@ static void be_caller(const uint8_t *data, size_t size)
     fd = call(&a);
     if (fd >= 0) {
         send_all(fd, data, size);
-        while (recv(fd, word, sizeof word, 0) > 0) continue;
+        hear(fd);
         close(fd);
     }
     stop = 1;
