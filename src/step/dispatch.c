@@ -8,6 +8,8 @@
 ** expert is made inside it. Their size is that of the traced framework, by
 ** token and rank; devices that compute move routed pairs and may need more.
 */
+#include <string.h>
+
 #include "base/num.h"
 #include "step/mlp.h"
 #include "step/rows.h"
@@ -98,14 +100,19 @@ static uint64_t traced_bytes(const struct step *s)
 }
 
 /* Room for the traced buffers, and on devices that compute for our own areas
-** of routed pairs where those are larger. */
+** of routed pairs where those are larger; nothing reads the others'. */
 static struct wire wire_of(struct step *s, int64_t sent, int64_t received)
 {
+    struct wire none = {.send = {NULL, 0, 0, 0, s->dev->act}};
     uint64_t end;
 
+    if (s->hybridep_traced == 0) s->hybridep_traced = traced_bytes(s);
+    if (s->k == NULL) {
+        grow(s, s->hybridep_traced);
+        return none;
+    }
     lay_out(s, 0, sent, received, &end);
-    s->hybridep_traced = traced_bytes(s);
-    if (s->k == NULL || end < s->hybridep_traced) end = s->hybridep_traced;
+    if (end < s->hybridep_traced) end = s->hybridep_traced;
     grow(s, end);
     return lay_out(s, s->hybridep_addr, sent, received, &end);
 }
@@ -125,12 +132,13 @@ static int64_t routed(const struct step *s, int64_t from, int64_t to)
 static void cross(struct step *s, const char *what, struct mat from,
                   struct mat to, bool out)
 {
-    struct comm_part send[PLAN_MAX_RANKS] = {{NULL, 0}};
-    struct comm_part recv[PLAN_MAX_RANKS] = {{NULL, 0}};
+    struct comm_part send[PLAN_MAX_RANKS], recv[PLAN_MAX_RANKS];
     int64_t me = s->c.rank, group = moe_group(s), r, a = 0, b = 0;
     int64_t width = from.cols * dtype_bytes(from.t);
 
     if (s->comm == NULL || s->k == NULL) return;
+    memset(send, 0, sizeof send);
+    memset(recv, 0, sizeof recv);
     for (r = group; r < group + s->c.ep; r++) {
         int64_t there = out ? routed(s, me, r) : routed(s, r, me);
         int64_t here = out ? routed(s, r, me) : routed(s, me, r);

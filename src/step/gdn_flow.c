@@ -309,6 +309,7 @@ static void exchange(struct step *s, const char *what, const int64_t *sent,
 {
     struct comm_part send[PLAN_MAX_RANKS], recv[PLAN_MAX_RANKS];
 
+    if (s->comm == NULL) return;
     step_parts(s, from, sent, send);
     step_parts(s, to, received, recv);
     step_exchange(s, what, send, recv);
