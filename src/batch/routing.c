@@ -306,6 +306,12 @@ static int received_histogram(const struct routing *r, int64_t wave,
     return ERR_OK;
 }
 
+bool routing_changes(const struct routing *r)
+{
+    return r != NULL && (r->kind == ROUTING_LIST || r->waves > 1 ||
+                         r->drift > 0 || r->burst > 0);
+}
+
 int routing_received(const struct routing *r, int64_t wave, int64_t layer,
                      int64_t experts, int64_t ep, int64_t first,
                      int64_t total, int64_t *out, struct err *e)

@@ -88,6 +88,9 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
                      int64_t experts, int64_t ep, int64_t first,
                      int64_t total, int64_t *out, struct err *e) MUST_CHECK;
 
+/* Can two waves of the same batch have different counts? NULL: no. */
+bool routing_changes(const struct routing *r);
+
 /* Reads a histogram: any order of rows, each once; those left out are 0. The
 ** largest numbers found say how many waves, layers, ranks and experts there
 ** are. ERR_INPUT names file and line. */

@@ -94,6 +94,10 @@ uint64_t mem_block_bytes(const struct mem_block *b);    /* 0 for NULL */
 /* empty_cache(): gives back whole cached segments. */
 void mem_empty_cache(struct mem *m);
 
+/* A number that is the same, all but surely, for the same blocks in the same
+** places, live ones of the same tags: what comes after it comes out alike. */
+uint64_t mem_layout(const struct mem *m);
+
 /* ---- statistics --------------------------------------------------------- */
 
 /* Peaks are of the time since mem_new. active equals allocated, because one

@@ -1,4 +1,5 @@
 /* stat.c - segments' share of the statistics, marks and peaks, see mem.h */
+#include "base/random.h"
 #include "mem/count.h"
 
 static void count_reserved(struct mem *m, int pool, uint64_t bytes,
@@ -28,6 +29,33 @@ void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
 void mem_count_mapped(struct mem *m, int pool, uint64_t bytes, bool is_free)
 {
     count_reserved(m, pool, bytes, is_free);
+}
+
+/* ---- the layout --------------------------------------------------------- */
+
+static uint64_t block_layout(const struct mem_block *b)
+{
+    const struct mem_tag *t = &b->u.live.tag;
+    uint64_t h = b->addr + b->size * 0x9e3779b97f4a7c15u + b->state;
+
+    if (b->state == BLOCK_LIVE)
+        h += b->u.live.requested * 0xc2b2ae3d27d4eb4fu
+           + (uintptr_t)t->op * 0x165667b19e3779f9u
+           + ((uint64_t)(uint16_t)t->layer << 48 |
+              (uint64_t)t->category << 40 | (uint64_t)t->phase << 32);
+    return random_mix(h);
+}
+
+/* A sum: records lie in any order. */
+uint64_t mem_layout(const struct mem *m)
+{
+    uint64_t h = 0;
+
+    for (const struct block_chunk *c = m->store.chunks; c; c = c->next)
+        for (int i = 0; i < BLOCK_CHUNK; i++)
+            if (c->block[i].state != BLOCK_UNUSED)
+                h += block_layout(&c->block[i]);
+    return h;
 }
 
 /* ---- reading ------------------------------------------------------------ */

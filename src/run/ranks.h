@@ -4,12 +4,13 @@
 ** Devices that compute run every rank in a thread of its own, or this
 ** process's rank alone where a launcher started one for each (group.h); a
 ** rank that fails ends the others. On dry a rank needs no peer, so they run
-** one after another.
+** one after another, or a few at once.
 */
 #ifndef RUN_RANKS_H
 #define RUN_RANKS_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "comm/alarm.h"
 #include "run/segments.h"
@@ -48,6 +49,7 @@ struct ranks_one {
     int64_t *sent;              /* [waves][layers][experts] pairs routed, on
                                    devices that compute, with experts */
     int64_t good;               /* waves that ran to their end */
+    struct mem_stats stats;     /* brief: when it was closed */
     pthread_t thread;
     bool started;
     int rc;
@@ -75,10 +77,18 @@ struct ranks {
     bool trace;                 /* keep events */
     bool stream;                /* one layer's weights at a time: step.h */
     bool snapshots;             /* write one after each wave; needs trace */
+    bool brief;                 /* dry: nobody asks for more than whether it
+                                   fits, and the peaks: no wave is run that
+                                   repeats the last, no rank after a failure,
+                                   and none stays open */
+    int threads;                /* dry: run at once; 0 is one */
     struct ranks_group group;
     /* results */
     struct ranks_one *one;      /* [cp] open until ranks_close */
     int64_t good;               /* waves that every rank finished */
+    /* while they run */
+    atomic_llong limit;         /* no wave from this on is wanted */
+    atomic_int turn;            /* dry: the next rank */
 };
 
 /* Runs the waves. On an error, which names its rank, the waves before it

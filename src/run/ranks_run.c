@@ -110,33 +110,69 @@ static int rank_wave(struct ranks_one *o, int64_t i, struct err *e)
     return ERR_OK;
 }
 
-/* All waves of one rank, up to limit or the first that fails. */
-static void rank_run(struct ranks_one *o, int64_t limit)
+/* Whether wave i left the allocator as it found it, so that the next would do
+** the same again. */
+static bool is_steady(struct ranks_one *o, int64_t i, uint64_t *state)
 {
-    struct err *e = &o->e;
-    int64_t i = 0;
+    uint64_t now;
 
-    o->rc = rank_open(o, e);
-    for (; o->rc == ERR_OK && i < limit; i++) {
+    if (!o->all->brief || routing_changes(o->all->routing)) return false;
+    now = mem_layout(o->mem);
+    if (i > 0 && now == *state) return true;
+    *state = now;
+    return false;
+}
+
+/* The waves of one rank until one fails, or none is wanted. */
+static void rank_waves(struct ranks_one *o, struct err *e)
+{
+    uint64_t state = 0;
+
+    while (o->rc == ERR_OK && o->good < atomic_load(&o->all->limit)) {
+        int64_t i = o->good;
+
         if (*o->all->w->x->interrupt != 0)
             o->rc = err_set(e, ERR_INTERRUPTED, "interrupted");
         else
             o->rc = rank_wave(o, i, e);
-        if (o->rc != ERR_OK) break;
+        if (o->rc != ERR_OK) return;
+        o->good++;
+        if (!is_steady(o, i, &state)) continue;
+        for (; o->good < o->all->waves; o->good++)
+            o->wave[o->good] = o->wave[i];
     }
-    o->good = i;
+}
+
+/* NULLs are fine. */
+static void rank_close(struct ranks_one *o)
+{
+    step_free(o->step);
+    mem_free_all(o->mem);
+    if (o->dev != NULL) o->dev->ops->close(o->dev);
+    o->step = NULL;
+    o->mem = NULL;
+    o->dev = NULL;
+}
+
+static void rank_run(struct ranks_one *o)
+{
+    struct err *e = &o->e;
+
+    o->rc = rank_open(o, e);
+    rank_waves(o, e);
     if (o->rc != ERR_OK) {
         group_tell(o, e->text);
         err_wrap(e, "rank %d", (int)o->rank);
     }
     group_leave(o);
+    if (!o->all->brief) return;
+    if (o->mem != NULL) mem_stats(o->mem, &o->stats);
+    rank_close(o);
 }
 
 static void *rank_thread(void *arg)
 {
-    struct ranks_one *o = arg;
-
-    rank_run(o, o->all->waves);
+    rank_run(arg);
     return NULL;
 }
 
@@ -182,14 +218,36 @@ static void run_together(struct ranks *r)
         if (r->one[i].started) pthread_join(r->one[i].thread, NULL);
 }
 
+static void lower(atomic_llong *limit, int64_t to)
+{
+    long long now = atomic_load(limit);
+
+    while (to < now && !atomic_compare_exchange_weak(limit, &now, to)) {}
+}
+
+/* Rank by rank; the later ones run no wave that an earlier one did not. */
+static void *take_turns(void *arg)
+{
+    struct ranks *r = arg;
+    int i;
+
+    while ((i = atomic_fetch_add(&r->turn, 1)) < r->w->plan->cp) {
+        if (r->brief && atomic_load(&r->limit) == 0) continue;
+        rank_run(&r->one[i]);
+        lower(&r->limit, r->one[i].good);
+    }
+    return NULL;
+}
+
 static void run_in_turn(struct ranks *r)
 {
-    int64_t limit = r->waves, i;
+    pthread_t helper[PLAN_MAX_RANKS];
+    int n = 0, i;
 
-    for (i = 0; i < r->w->plan->cp; i++) {
-        rank_run(&r->one[i], limit);
-        limit = num_min(limit, r->one[i].good);
-    }
+    while (n < num_min(r->threads, r->w->plan->cp) - 1 &&
+           pthread_create(&helper[n], NULL, take_turns, r) == 0) n++;
+    take_turns(r);
+    for (i = 0; i < n; i++) pthread_join(helper[i], NULL);
 }
 
 /* The error to tell: that of the earliest wave, and there what a rank met
@@ -216,6 +274,8 @@ int ranks_run(struct ranks *r, struct err *e)
     int rc;
 
     r->good = 0;
+    atomic_store(&r->limit, r->waves);
+    atomic_store(&r->turn, 0);
     rc = ranks_open(r, e);
     if (rc != ERR_OK) return rc;
     if (r->ops->computes && r->w->plan->cp > 1)
@@ -251,9 +311,7 @@ void ranks_close(struct ranks *r)
 
         for (k = 0; o->wave != NULL && k < r->waves; k++)
             wave_free(&o->wave[k]);
-        step_free(o->step);
-        mem_free_all(o->mem);
-        if (o->dev != NULL) o->dev->ops->close(o->dev);
+        rank_close(o);
         if (o->comm != NULL) o->comm->ops->close(o->comm);
         segment_log_free(&o->segments);
         free(o->wave);
