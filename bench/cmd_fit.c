@@ -88,8 +88,9 @@ static void put_why(struct buf *b, const struct fit *f)
                ? "; its peak is in " : "; without a limit its peak is in ",
                x->place);
     if (f->grant.tokens > 0) {
-        buf_puts(b, "budget: every segment scaled alike and planned anew; "
-                    "32 trials in the hundredth below it fit too; ");
+        buf_printf(b, "budget: every segment scaled alike and planned anew; "
+                   "%d trials in the hundredth below it fit too; ",
+                   (int)f->grant.trials);
         if (f->grant.failure < 0) {
             buf_puts(b, "nothing above was found not to\n");
         } else {
@@ -489,7 +490,7 @@ const struct command cmd_fit = {
         "The budget is the number of tokens to which the batch can be scaled, "
         "every segment alike, planned anew. A larger batch may fit where a "
         "smaller one does not, because the allocator breaks its segments "
-        "otherwise: of the simulation a number is granted only if 32 numbers "
+        "otherwise: of the simulation a number is granted only if numbers "
         "spread over the hundredth below it fit as well, and the first that "
         "was found not to is printed. An estimator's budget is where it "
         "stops to fit. The exit code is 0 whatever the answer.",

@@ -7,12 +7,15 @@
 
 #include "base/num.h"
 #include "model/param.h"
+#include "price/cache.h"
 
 /* Of every hundred bytes so many are kept free (pricing.md 1). */
 #define RESERVE_PERCENT 3
 /* f32, two for each adapter element; adapters are bf16. */
 #define MOMENT_BYTES 8
 #define ADAPTER_BYTES 2
+/* The estimators' searches begin alike: plans that are kept meanwhile. */
+#define PROBES 64
 
 /* ---- what is held -------------------------------------------------------- */
 
@@ -156,7 +159,7 @@ int fit_price(const struct fit_source *s, int64_t memory, int64_t reserve,
                                           + memory % 100 * RESERVE_PERCENT
                                             / 100;
     out->available = memory - out->reserve;
-    out->grant = (struct grant){-1, -1};
+    out->grant = (struct grant){-1, -1, 0};
     snprintf(out->reason, sizeof out->reason, "facts have no batch to run");
     for (i = 0; i < PRICE_RECOMPUTING; i++) out->answer[i].budget = -1;
     if (s->plan == NULL) return add_facts(s->facts, out, e);
@@ -168,37 +171,72 @@ int fit_price(const struct fit_source *s, int64_t memory, int64_t reserve,
 
 struct probe {
     const struct fit_source *source;
-    struct fit fit;             /* of the wave scaled last */
+    const struct fit *known;    /* of the wave as it is */
+    struct price_cache *cache;  /* of a plan's estimates */
+    struct fit fit;             /* of the facts scaled last */
     int64_t least, most;        /* tokens that can be tried */
 };
+
+/* The estimator's dearest wave of a plan's batch, a first one or a later one,
+** whose gradients are all allocated. */
+static int probe_batch(struct probe *p, const struct batch *b, int i,
+                       bool *fits, struct err *e)
+{
+    const struct shape *s = p->source->plan;
+    const struct fit_base *base = &p->known->base;
+    struct price_ask ask = {&price_estimators[i], s->lora_rank, s->head_rows,
+                            false};
+    int rc = ERR_OK, cold;
+
+    *fits = true;
+    for (cold = 1; cold >= 0 && rc == ERR_OK && *fits; cold--) {
+        int64_t held = num_sadd(base->weights, num_sadd(base->adapters,
+                                                        base->moments));
+        const struct estimate *x;
+        const struct plan *plan;
+
+        ask.cold = cold == 1;
+        if (!ask.cold) held = num_sadd(held, base->adapters);
+        rc = price_cache_get(p->cache, b, &s->options, &ask, &plan, &x, e);
+        *fits = rc == ERR_OK && x->priced &&
+                num_sadd(held, x->admitted) <= p->known->available;
+    }
+    return rc;
+}
+
+static int probe_facts(struct probe *p, int64_t tokens, int i, bool *fits,
+                       struct err *e)
+{
+    struct price_facts f;
+    int rc = fit_scale_facts(p->source->facts, tokens, &f, e);
+
+    if (rc != ERR_OK) return rc;
+    memset(&p->fit, 0, sizeof p->fit);
+    p->fit.available = p->known->available;
+    rc = add_facts(&f, &p->fit, e);
+    price_facts_free(&f);
+    *fits = rc == ERR_OK && fit_fits(&p->fit, i);
+    return rc;
+}
 
 /* Whether the wave scaled to tokens fits. Sizes that no plan or price can
 ** express do not. */
 static int probe_fits(struct probe *p, int64_t tokens, int estimator_index,
                       bool *fits, struct err *e)
 {
-    const struct fit_source *s = p->source;
-    int64_t available = p->fit.available;
-    struct price_facts f;
+    const struct shape *s = p->source->plan;
     struct batch b;
     int rc;
 
-    memset(&p->fit, 0, sizeof p->fit);
-    p->fit.available = available;
-    if (s->plan != NULL) {
-        rc = fit_scale_batch(&s->plan->batch, tokens, &b, e);
-        if (rc == ERR_OK) {
-            rc = add_plan(s->plan, &b, &p->fit, e);
-            batch_free(&b);
-        }
+    *fits = false;
+    if (s == NULL) {
+        rc = probe_facts(p, tokens, estimator_index, fits, e);
     } else {
-        rc = fit_scale_facts(s->facts, tokens, &f, e);
-        if (rc == ERR_OK) {
-            rc = add_facts(&f, &p->fit, e);
-            price_facts_free(&f);
-        }
+        rc = fit_scale_batch(&s->batch, tokens, &b, e);
+        if (rc != ERR_OK) return rc == ERR_INPUT ? ERR_OK : rc;
+        rc = probe_batch(p, &b, estimator_index, fits, e);
+        batch_free(&b);
     }
-    *fits = rc == ERR_OK && fit_fits(&p->fit, estimator_index);
     return rc == ERR_INPUT ? ERR_OK : rc;
 }
 
@@ -259,23 +297,33 @@ static int64_t start_of(const struct fit *f)
     return least < BATCH_MAX_TOKENS ? least : f->tokens;
 }
 
-int fit_budgets(const struct fit_source *s, struct fit *f, struct err *e)
+static int find_budgets(const struct fit_source *s, struct fit *f,
+                        struct probe *p, struct err *e)
 {
-    struct probe *p = malloc(sizeof *p);
-    int i, rc = p == NULL ? err_nomem(e) : ERR_OK;
+    int i, rc = ERR_OK;
 
-    if (rc != ERR_OK || (s->plan != NULL && s->plan->layout != NULL)) {
-        free(p);
-        return rc;
-    }
     p->source = s;
+    p->known = f;
     p->least = s->plan != NULL ? s->plan->batch.n_seg : 1;
     p->most = BATCH_MAX_TOKENS;
-    for (i = 0; i < PRICE_RECOMPUTING && rc == ERR_OK; i++) {
-        p->fit.available = f->available;
+    if (s->plan != NULL)
+        rc = price_cache_new(&s->plan->model, PROBES, &p->cache, e);
+    for (i = 0; i < PRICE_RECOMPUTING && rc == ERR_OK; i++)
         if (fit_is_priced(f, i))
             rc = find_budget(p, f, i, &f->answer[i].budget, e);
-    }
+    price_cache_free(p->cache);
+    return rc;
+}
+
+int fit_budgets(const struct fit_source *s, struct fit *f, struct err *e)
+{
+    struct probe *p;
+    int rc;
+
+    if (s->plan != NULL && s->plan->layout != NULL) return ERR_OK;
+    p = calloc(1, sizeof *p);
+    if (p == NULL) return err_nomem(e);
+    rc = find_budgets(s, f, p, e);
     free(p);
     if (rc == ERR_OK && f->simulates)
         rc = grant_tokens(s->plan, f->available, start_of(f), &f->grant, e);

@@ -160,6 +160,7 @@ static int make_entry(struct plan_cache *c, const struct model *m,
         drop(x);
         return rc;
     }
+    x->plan.id = c->clock + 1;
     x->key = c->wanted;
     c->wanted = (struct key){0};
     *out = x;

@@ -128,6 +128,7 @@ struct plan {
     struct rank_plan *rank; /* [cp] */
     const struct batch *batch;  /* borrowed; NULL for recorded layouts */
     struct plan_work work;
+    int64_t id;             /* of one in a cache: no other ever there has it */
     struct arena arena;     /* holds every array above */
 };
 

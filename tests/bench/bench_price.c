@@ -1,15 +1,14 @@
 /*
 ** bench_price.c - what a price takes: every estimator of the program on one
-** wave of 97,000 tokens at CP2 and CP8, from facts; and a plan from the cache
-** with its facts and the price that a planner acts on.
+** wave of 97,000 tokens at CP2 and CP8, from facts; and the price that a
+** planner acts on, with its plan made anew or from a cache.
 */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "plan/cache.h"
-#include "price/price.h"
+#include "price/cache.h"
 
 enum { RUNS = 2001 };
 
@@ -34,11 +33,14 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void tell(const char *what, int64_t cp, double *us)
+/* bar: microseconds at most; 0: none. */
+static void tell(const char *what, int64_t cp, double *us, double bar)
 {
     qsort(us, RUNS, sizeof *us, compare);
-    printf("%-28s cp%" PRId64 " %9.1f %9.1f\n", what, cp, us[0],
-           us[RUNS / 2]);
+    printf("%-28s cp%" PRId64 " %9.1f %9.1f", what, cp, us[0], us[RUNS / 2]);
+    if (bar > 0)
+        printf(" %6.0f at most: %.2f of it", bar, us[0] / bar);
+    putchar('\n');
 }
 
 static void price(const struct model *m, const struct plan *p,
@@ -59,15 +61,16 @@ static void price(const struct model *m, const struct plan *p,
             need(price_estimators[k].price(&f, x, &e), &e);
             us[i] = now_us() - start;
         }
-        tell(price_estimators[k].name, p->cp, us);
+        tell(price_estimators[k].name, p->cp, us, p->cp == 8 ? 50 : 0);
     }
     price_facts_free(&f);
 }
 
-/* The planner meets a batch again: layouts from the cache, then the price. */
-static void cached(const struct model *m, struct plan_cache *c,
-                   const struct batch *b, const struct plan_options *o,
-                   struct estimate *x)
+/* The planner meets a batch again: layouts from the cache, and then the price
+** made anew, or from a cache too. */
+static void planned(const struct model *m, struct plan_cache *c,
+                    const struct batch *b, const struct plan_options *o,
+                    struct estimate *x)
 {
     struct price_facts f;
     const struct plan *p;
@@ -83,7 +86,51 @@ static void cached(const struct model *m, struct plan_cache *c,
         price_facts_free(&f);
         us[i] = now_us() - start;
     }
-    tell("cached plan and price", o->cp, us);
+    tell("cached plan, and its price", o->cp, us, 0);
+}
+
+static void cached(const struct model *m, const struct batch *b,
+                   const struct plan_options *o)
+{
+    struct price_ask ask = {price_find(PRICE_PER_RANK_ANY), 8, -1, true};
+    const struct estimate *x;
+    const struct plan *p;
+    struct price_cache *c;
+    double us[RUNS];
+    struct err e;
+    int i;
+
+    need(price_cache_new(m, 8, &c, &e), &e);
+    for (i = 0; i < RUNS; i++) {
+        double start = now_us();
+        need(price_cache_get(c, b, o, &ask, &p, &x, &e), &e);
+        us[i] = now_us() - start;
+    }
+    price_cache_free(c);
+    tell("cached plan and price", o->cp, us, 5);
+}
+
+/* Both made, as for a batch that was never seen. */
+static void fresh(const struct model *m, const struct batch *b,
+                  const struct plan_options *o)
+{
+    struct price_ask ask = {price_find(PRICE_PER_RANK_ANY), 8, -1, true};
+    const struct estimate *x;
+    const struct plan *p;
+    struct price_cache *c;
+    double us[RUNS];
+    struct err e;
+    int i;
+
+    for (i = 0; i < RUNS; i++) {
+        double start;
+        need(price_cache_new(m, 1, &c, &e), &e);
+        start = now_us();
+        need(price_cache_get(c, b, o, &ask, &p, &x, &e), &e);
+        us[i] = now_us() - start;
+        price_cache_free(c);
+    }
+    tell("plan and price", o->cp, us, 100);
 }
 
 int main(void)
@@ -109,7 +156,9 @@ int main(void)
 
         need(plan_cache_get(c, &m, &b, &o, &p, &e), &e);
         price(&m, p, x);
-        cached(&m, c, &b, &o, x);
+        planned(&m, c, &b, &o, x);
+        fresh(&m, &b, &o);
+        cached(&m, &b, &o);
     }
     plan_cache_free(c);
     batch_free(&b);
