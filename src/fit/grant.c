@@ -2,6 +2,7 @@
 #include "fit/grant.h"
 
 #include "base/num.h"
+#include "base/random.h"
 #include "fit/fit.h"
 
 /* A search over numbers of tokens: what is known to fit, what is not to. */
@@ -59,35 +60,6 @@ static int narrow(struct search *q, int64_t start, struct err *e)
     return rc;
 }
 
-/* The i-th trial's distance below, from 1 to a hundredth of tokens: multiples
-** of the golden section, which no period of segments meets again and again. */
-static int64_t distance(int64_t tokens, int64_t i)
-{
-    const int64_t golden = 618034, million = 1000000;
-
-    return 1 + tokens / 100 * (i * golden % million) / million;
-}
-
-/* Does every trial of the hundredth below fit? The lowest that does not is
-** *hole, -1 when all do. */
-static int check_window(const struct search *q, int64_t tokens, int64_t *hole,
-                        struct err *e)
-{
-    int64_t i;
-    bool fits;
-
-    *hole = -1;
-    for (i = 0; i < GRANT_TRIALS; i++) {
-        int64_t n = tokens - distance(tokens, i);
-        int rc;
-        if (n < q->least || (*hole >= 0 && n > *hole)) continue;
-        rc = grant_fits(q->s, q->limit, n, &fits, e);
-        if (rc != ERR_OK) return rc;
-        if (!fits) *hole = n;
-    }
-    return ERR_OK;
-}
-
 /* Goes down below a hole until a number fits. */
 static int below(struct search *q, int64_t hole, struct err *e)
 {
@@ -107,22 +79,43 @@ static int below(struct search *q, int64_t hole, struct err *e)
     return rc;
 }
 
+/* From what fits down through the hundredth below it, a trial in each stretch
+** of so many tokens, somewhere in it: no period of segments is met again and
+** again. Where one does not fit the search goes on below it. */
+static int settle(struct search *q, struct grant *out, struct err *e)
+{
+    int64_t stretch = num_max(q->s->options.cp,
+                              q->good / 100 / GRANT_TRIALS);
+    int64_t k = q->good / stretch;
+    int rc = ERR_OK;
+
+    for (out->trials = 0; k >= 0 && rc == ERR_OK; k--) {
+        int64_t n = k * stretch + (int64_t)(random_mix((uint64_t)k)
+                                            % (uint64_t)stretch);
+        bool fits = false;
+        if (n >= q->good) continue;
+        if (n < q->least || n < q->good - q->good / 100) break;
+        rc = grant_fits(q->s, q->limit, n, &fits, e);
+        out->trials++;
+        if (rc != ERR_OK || fits) continue;
+        rc = below(q, n, e);
+        out->trials = 0;
+    }
+    return rc;
+}
+
 int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
                  struct grant *out, struct err *e)
 {
     struct search q = {.s = s, .limit = limit, .least = s->batch.n_seg,
                        .most = num_max(GRANT_MOST, s->batch.n_seg)};
-    int64_t hole = -1;
     int rc;
 
     q.good = q.least - 1;
     q.bad = q.most + 1;
+    out->trials = 0;
     rc = narrow(&q, start, e);
-    while (rc == ERR_OK && q.good >= q.least) {
-        rc = check_window(&q, q.good, &hole, e);
-        if (rc != ERR_OK || hole < 0) break;
-        rc = below(&q, hole, e);
-    }
+    if (rc == ERR_OK) rc = settle(&q, out, e);
     out->tokens = q.good < q.least ? 0 : q.good;
     out->failure = q.bad > q.most ? -1 : q.bad;
     return rc;

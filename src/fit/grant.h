@@ -5,15 +5,18 @@
 ** Whether a batch fits is not monotone in its tokens: segments of the caching
 ** allocator break differently, so a larger batch may fit where a smaller one
 ** does not. What is granted is therefore a number of tokens that fits
-** together with GRANT_TRIALS numbers spread over the hundredth below it. A
-** narrow hole between them may be missed.
+** together with GRANT_TRIALS numbers spread over the hundredth below it, or
+** with one in each stretch of as many tokens as there are ranks, where that
+** makes fewer. Such a hole is where what is left of a block comes to less than
+** the mebibyte that is worth splitting: a few rows of each rank wide. One that
+** is narrower than a stretch may be missed.
 */
 #ifndef FIT_GRANT_H
 #define FIT_GRANT_H
 
 #include "fit/simulate.h"
 
-enum { GRANT_TRIALS = 32 };
+enum { GRANT_TRIALS = 64 };
 #define GRANT_MOST (INT64_C(1) << 26)   /* tokens; more are not tried */
 
 struct grant {
@@ -21,6 +24,7 @@ struct grant {
     int64_t failure;        /* the first number of tokens above that was tried
                                and does not fit; -1: none, all there can be
                                fit */
+    int64_t trials;         /* in the hundredth below that fit too */
 };
 
 /* limit: bytes of a device. start: tokens to begin the search with, a guess.

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/num.h"
 #include "run/ranks.h"
@@ -37,11 +38,7 @@ static int64_t dispatch_of(const struct ranks_one *o)
 
 static int64_t taken_by(const struct ranks_one *o)
 {
-    struct mem_stats s;
-
-    if (o->mem == NULL) return 0;
-    mem_stats(o->mem, &s);
-    return num_sadd((int64_t)s.reserved_peak, dispatch_of(o));
+    return num_sadd((int64_t)o->stats.reserved_peak, dispatch_of(o));
 }
 
 static void put_place(const struct mem_tag *t, char *out, size_t cap)
@@ -82,6 +79,11 @@ static void describe(const struct ranks *r, struct simulated *out)
 
 /* ---- runs ---------------------------------------------------------------- */
 
+static int cores(void)
+{
+    return (int)num_min(sysconf(_SC_NPROCESSORS_ONLN), PLAN_MAX_RANKS);
+}
+
 static int run_once(const struct shape *s, const struct batch *b,
                     const struct plan *p, int64_t limit,
                     struct simulated *out, struct err *e)
@@ -92,7 +94,8 @@ static int run_once(const struct shape *s, const struct batch *b,
                             .interrupt = &never};
     struct run_work w = {.x = &x, .c = &c, .model = s->model, .plan = p};
     struct ranks r = {.w = &w, .ops = &dev_dry, .routing = &c.routing,
-                      .waves = SIMULATE_WAVES};
+                      .waves = SIMULATE_WAVES, .brief = true,
+                      .threads = cores()};
     int rc = ranks_run(&r, e);
 
     if (rc == ERR_OK) describe(&r, out);
