@@ -1,8 +1,8 @@
 # change.gp - draws change.svg and change.png from change.dat
 reset
 set encoding utf8
-svg = "svg size 900,460 dynamic enhanced font 'sans,14' background '#ffffff'"
-png = "pngcairo size 900,460 enhanced font 'sans,11'"
+svg = "svg size 900,420 dynamic enhanced font 'sans,14' background '#ffffff'"
+png = "pngcairo size 900,420 enhanced font 'sans,11'"
 set datafile missing '?'
 set border 3 linecolor '#555555'
 set tics nomirror out
@@ -19,7 +19,7 @@ set object 1 rectangle from graph 0, graph 0 to graph 1, first 0 fillcolor '#f7e
 set label 1 "under: the estimate is below the peak" at graph 0.98, graph 0.03 right textcolor '#a04000'
 set style fill solid
 set key outside right top vertical
-set bmargin 6
+set bmargin 5
 do for [kind in "svg png"] {
   set terminal @svg
   if (kind eq "png") { set terminal @png }

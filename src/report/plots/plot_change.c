@@ -22,7 +22,7 @@ bool plot_change(const struct view *v, struct plot *out)
 
     for (i = 0; i < v->n_case; i++) n += is_shown(v->kase[i]);
     if (n == 0) return false;
-    plot_begin(out, "change", 900, 460);
+    plot_begin(out, "change", 900, 420);
     buf_puts(&out->dat, "# wave, tokens; raw error in percent: before, "
              "after\n");
     for (i = n = 0; i < v->n_case; i++) {
@@ -52,7 +52,7 @@ bool plot_change(const struct view *v, struct plot *out)
              "set label 1 \"under: the estimate is below the peak\" at "
              "graph 0.98, graph 0.03 right textcolor '#a04000'\n"
              "set style fill solid\nset key outside right top vertical\n"
-             "set bmargin 6\n");
+             "set bmargin 5\n");
     plot_draw(out, "  plot \"change.dat\" using ($1-0.18):3:(0.32) with boxes "
               "linecolor '#e69f00' title \"before\", \\\n    \"\" using "
               "($1+0.18):4:(0.32) with boxes linecolor '#0072b2' title "
