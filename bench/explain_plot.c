@@ -16,8 +16,8 @@ enum { MAX_WORDS = 256 };
 
 /* ---- the case, once more ------------------------------------------------- */
 
-/* The words of a list in run.json, borrowed from it; standard input, which is
-** gone, is none. */
+/* The words of a list in run.json, borrowed from it, and how many they are;
+** standard input, which is gone, is none. */
 static int read_words(const json_t *run, const char *key,
                       char *out[MAX_WORDS], int *n)
 {

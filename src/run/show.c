@@ -71,16 +71,17 @@ static void put_estimate(const struct run_work *w, int64_t wave,
 /* Is there no estimate of any wave, for one reason? */
 static bool refuses_all(const struct run_work *w)
 {
-    const struct estimate *first = &w->wave[0].estimate[0];
+    const struct estimate *first = w->wave[0].estimate;
     int64_t i, k;
 
+    if (w->wave[0].n_estimate < 2) return false;
     for (i = 0; i < w->c->waves; i++)
         for (k = 0; k < w->wave[i].n_estimate; k++) {
             const struct estimate *x = &w->wave[i].estimate[k];
             if (x->supported || x->priced ||
                 strcmp(x->reason, first->reason) != 0) return false;
         }
-    return w->wave[0].n_estimate > 1;
+    return true;
 }
 
 static void put_loss(struct buf *b, const struct run_wave *v)
