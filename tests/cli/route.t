@@ -48,3 +48,40 @@ $ peakproof route --init hugingface
 $ sed 's/init = init/init = "xavier"/' full.lua >bad.lua; peakproof list bad.lua
 !* peakproof: bad.lua:*: case 'own.0': init: unknown value 'xavier'*
 = 3
+
+# A histogram that leaves out what is 0, and loads of another sum, are the same.
+
++ sparse.csv
+| wave,layer,rank,expert,rows
+| 0,0,0,1,192
+| 0,1,0,1,192
+| 0,2,1,1,192
+| 0,3,0,5,192
++ loads.csv
+| wave,layer,rank,expert,rows
+| 0,0,0,1,3
+| 0,1,0,1,1
+| 0,2,1,1,1000
+| 0,3,0,5,1
++ sparse.lua
+| local function case(name, routing)
+|   return {name = name, model = "tiny", cp = 2, ep = 2, routing = routing,
+|           batch = batch.lengths{96}}
+| end
+| return {cases = {
+|   case("sparse", {histogram = "sparse.csv"}),
+|   case("scaled", {histogram = "loads.csv", scaled = true}),
+|   case("lua", {loads = {{0, 7, 0, 0, 0, 0, 0, 0}, {0, 1, 0, 0, 0, 0, 0, 0},
+|                         {0, 1, 0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 2, 0, 0}}}),
+| }}
+$ peakproof run sparse.lua >table; awk -F, 'NR > 1 { print $3, $6, $15 }' out/peaks.csv | sort
+> lua 0 192
+> lua 1 192
+> scaled 0 192
+> scaled 1 192
+> sparse 0 192
+> sparse 1 192
+$ for c in sparse scaled lua; do awk -F, -v c=$c '$3 == c { print $4, $6, $7, $10 }' out/peaks.csv >$c; done; cmp sparse scaled; cmp sparse lua
+$ sed -i 's/0,3,0,5,192/0,3,0,5,191/' sparse.csv; peakproof run sparse.lua >table
+!* peakproof: sparse/sparse: *routing: the histogram has 191 pairs in wave 0, layer 3, but the batch routes 192 (rows x top-k)
+= 3
