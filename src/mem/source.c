@@ -13,8 +13,8 @@ static int dry_get(void *ctx, uint64_t bytes, uint64_t *addr, struct err *e)
     uint64_t span = (bytes + DRY_ALIGN - 1) / DRY_ALIGN * DRY_ALIGN;
 
     if (s->limit != 0 && bytes > s->limit - s->used)
-        return err_set(e, ERR_OOM, "the dry device has %" PRIu64 " B",
-                       s->limit);
+        return err_set(e, ERR_OOM, "the dry device has %" PRIu64 " B, %"
+                       PRIu64 " B of them taken", s->limit, s->used);
     if (span > UINT64_MAX - s->next)
         return err_set(e, ERR_OOM, "the dry device is out of addresses");
     *addr = s->next;

@@ -41,7 +41,8 @@ static void grow(struct step *s, uint64_t bytes)
     s->rc = s->dev->source.get(s->dev->source.ctx, bytes, &s->hybridep_addr,
                                s->e);
     if (s->rc != ERR_OK) {
-        err_wrap(s->e, "dispatch buffers of layer %lld", (long long)s->layer);
+        err_wrap(s->e, "dispatch buffers of layer %lld request %llu B",
+                 (long long)s->layer, (unsigned long long)bytes);
         return;
     }
     s->hybridep_bytes = bytes;

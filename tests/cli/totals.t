@@ -25,6 +25,14 @@ $ peakproof report out >files; grep '^| `it`' out/accuracy.md | cut -d '|' -f 6 
 # On a device that much smaller it does not fit, on one just as large it does.
 
 $ sed "s/waves = 3/waves = 3, device_bytes = $(cat total)/" one.lua >just.lua; peakproof run --out just just.lua >table
-$ sed "s/waves = 3/waves = 3, device_bytes = 40000000000/" one.lua >small.lua; peakproof run --out small small.lua >table
-!* peakproof: one/it: rank *: *out of device memory*
+$ sed "s/waves = 3/waves = 3, device_bytes = 45000000000/" one.lua >small.lua; peakproof run --out small small.lua 2>said >table
 = 6
+$ grep -c 'one/it: rank [01]: out of device memory: .* the dry device has 45000000000 B, ' said
+> 1
+
+# What is taken then is what the allocator has reserved, and dispatch buffers.
+
+$ sed 's/.*reserved \([0-9]*\) B.* \([0-9]*\) B of them taken.*/\1 \2/' said | awk '{ print "dispatch", $2 - $1 }' | grep -c -x -F -f fit
+> 1
+$ awk -F, '$8 == "total" && $10 == "oom" { print $11 }' small/records.csv | sed 's/.*rank/rank/' | grep -c -F -f - said
+> 1
