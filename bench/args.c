@@ -292,6 +292,7 @@ int args_int(const struct args *a, const char *name, int64_t lo, int64_t hi,
 {
     const char *s = args_text(a, name);
 
+    assert(lo <= hi);
     if (s == NULL || num_parse(s, lo, hi, out)) return ERR_OK;
     if (hi == INT64_MAX)
         return err_set(e, ERR_USAGE, "%s: --%s: '%s' is not a whole number "
@@ -318,6 +319,7 @@ int args_double(const struct args *a, const char *name, double lo, double hi,
     const char *s = args_text(a, name);
     double v;
 
+    assert(lo <= hi);
     if (s == NULL) return ERR_OK;
     if (num_parse_double(s, &v) && v >= lo && v <= hi) {
         *out = v;

@@ -1,6 +1,7 @@
 /* arena.c - see arena.h */
 #include "base/arena.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ void *arena_take(struct arena *a, int64_t count, size_t size)
     size_t need;
     void *p;
 
+    assert(size > 0);
     if (count < 0 || __builtin_mul_overflow((size_t)count, size, &need) ||
         need > PTRDIFF_MAX - mask)
         return NULL;

@@ -1,6 +1,7 @@
 /* buf.c - see buf.h */
 #include "base/buf.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ static bool grow(struct buf *b, size_t need)
 
 void buf_put(struct buf *b, const char *s, size_t n)
 {
+    assert(s != NULL || n == 0);
     if (n == 0 || !grow(b, b->len + n + 1)) return;
     memcpy(b->data + b->len, s, n);
     b->len += n;

@@ -1,6 +1,8 @@
 /* category.c - see category.h: its lists as tables */
 #include "base/category.h"
 
+#include <assert.h>
+
 #define ROW(constant, name, bar, help) \
     [CAT_##constant] = {name, help, BAR_##bar},
 #define BAR(constant, name, colour) [BAR_##constant] = {name, colour},
@@ -13,11 +15,13 @@ bar_table[BAR_COUNT] = {CATEGORY_BARS(BAR)};
 
 const char *category_name(enum category c)
 {
+    assert(c < CAT_COUNT);
     return category_table[c].name;
 }
 
 const char *category_help(enum category c)
 {
+    assert(c < CAT_COUNT);
     return category_table[c].help;
 }
 

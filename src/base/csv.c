@@ -8,6 +8,7 @@
 */
 #include "base/csv.h"
 
+#include <assert.h>
 #include <csv.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -265,16 +266,20 @@ static const char *cell_at(const struct csv_table *t, int64_t i)
 
 const char *csv_name(const struct csv_table *t, int64_t column)
 {
+    assert(column >= 0 && column < t->columns);
     return cell_at(t, column);
 }
 
 int64_t csv_line(const struct csv_table *t, int64_t row)
 {
+    assert(row >= 0 && row < csv_rows(t));
     return t->line[row + 1];
 }
 
 const char *csv_cell(const struct csv_table *t, int64_t row, int64_t column)
 {
+    assert(row >= 0 && row < csv_rows(t));
+    assert(column >= 0 && column < t->columns);
     return cell_at(t, (row + 1) * t->columns + column);
 }
 
@@ -323,6 +328,7 @@ int csv_expect_header(const struct csv_table *t, const char *const *names,
     char have[256];
     int64_t i = 0;
 
+    assert(names != NULL);
     while (names[i] != NULL && i < t->columns &&
            strcmp(names[i], csv_name(t, i)) == 0) i++;
     if (names[i] == NULL && i == t->columns) return ERR_OK;
@@ -353,6 +359,7 @@ int csv_int(const struct csv_table *t, int64_t row, int64_t column, int64_t lo,
 {
     const char *s = csv_cell(t, row, column);
 
+    assert(lo <= hi);
     if (s == NULL)
         return csv_error_at(t, row, column, e, "empty (a whole number is "
                             "needed)");

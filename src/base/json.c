@@ -1,6 +1,7 @@
 /* json.c - see json.h */
 #include "base/json.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -172,6 +173,7 @@ struct js js_get(const struct js *object, const char *key)
     struct js out;
     char what[128];
 
+    assert(key != NULL);
     snprintf(what, sizeof what, "%s%s", object->path[0] ? "." : "", key);
     extend(object, what, &out);
     out.v = json_object_get(object->v, key);
@@ -214,6 +216,7 @@ struct js js_item(const struct js *array, int64_t i)
     struct js out;
     char what[32];
 
+    assert(i >= 0);
     snprintf(what, sizeof what, "[%" PRId64 "]", i);
     extend(array, what, &out);
     out.v = json_array_get(array->v, (size_t)i);
@@ -225,6 +228,7 @@ int js_int(const struct js *at, int64_t lo, int64_t hi, int64_t *out,
 {
     int64_t v;
 
+    assert(lo <= hi);
     if (!json_is_integer(at->v)) return wrong_kind(at, "a whole number", e);
     v = (int64_t)json_integer_value(at->v);
     if (v < lo || v > hi)
@@ -321,6 +325,7 @@ int js_ints(const struct js *at, int64_t n, int64_t lo, int64_t hi,
     int rc = js_array(at, n, e);
     int64_t size = js_size(at), i, *v;
 
+    assert(lo <= hi);
     if (rc != ERR_OK) return rc;
     v = calloc((size_t)size + 1, sizeof *v);
     if (v == NULL) return err_nomem(e);

@@ -1,6 +1,7 @@
 /* keyset.c - see keyset.h. Open addressing, at most half full. */
 #include "base/keyset.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +47,7 @@ bool keyset_add(struct keyset *s, const char *key, size_t len, int64_t value)
 {
     char *copy;
 
+    assert(keyset_find(s, key, len) == NULL);
     if (s->n >= s->cap / 2 && !grow(s)) return false;
     copy = malloc(len + 1);
     if (copy == NULL) return false;

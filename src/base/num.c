@@ -1,6 +1,7 @@
 /* num.c - see num.h */
 #include "base/num.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -40,6 +41,7 @@ bool num_parse(const char *s, int64_t lo, int64_t hi, int64_t *out)
     const char *end;
     int64_t v;
 
+    assert(s != NULL && lo <= hi);
     if (!parse_prefix(s, &v, &end) || *end != '\0') return false;
     if (v < lo || v > hi) return false;
     *out = v;
@@ -111,6 +113,7 @@ bool num_parse_double(const char *s, double *out)
 bool num_parse_ranges(const char *s, int64_t hi, int64_t cap, int64_t *out,
                       int64_t *n)
 {
+    assert(cap >= 0 && hi >= 0);
     *n = 0;
     do {
         char item[48], *dash;

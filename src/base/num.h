@@ -8,6 +8,7 @@
 #ifndef BASE_NUM_H
 #define BASE_NUM_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,6 +41,7 @@ static inline int64_t num_min(int64_t a, int64_t b) { return a < b ? a : b; }
 ** must fit. */
 static inline int64_t num_ceil_div(int64_t a, int64_t b)
 {
+    assert(a >= 0 && b > 0);
     return a / b + (a % b != 0);
 }
 static inline int64_t num_round_up(int64_t a, int64_t b)

@@ -12,6 +12,7 @@
 #ifndef BATCH_BATCH_H
 #define BATCH_BATCH_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,6 +46,8 @@ struct batch {
 static inline int64_t batch_subtree_end(const struct batch *b, int64_t i)
 {
     int64_t next = b->seg[i].next;
+
+    assert(i >= 0 && i < b->n_seg);
     return next < b->n_seg ? b->seg[next].start : b->tokens;
 }
 

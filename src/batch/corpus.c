@@ -1,4 +1,5 @@
 /* corpus.c - the sequences waves are packed from; see batch.h */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,6 +257,7 @@ int corpus_batch(const struct corpus *c, const int64_t *pick, int64_t n,
 {
     int rc = check_pick(c, pick, n, e);
 
+    assert(n >= 0);
     if (rc != ERR_OK) return rc;
     return c->leaf == NULL ? pick_lengths(c, pick, n, out, e)
                            : pick_subtree(c, pick, n, out, e);

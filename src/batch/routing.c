@@ -1,6 +1,7 @@
 /* routing.c - see routing.h */
 #include "batch/routing.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -316,6 +317,8 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
                      int64_t experts, int64_t ep, int64_t first,
                      int64_t total, int64_t *out, struct err *e)
 {
+    assert(ep >= 1 && first >= 0);
+    assert(wave >= 0 && layer >= 0 && total >= 0);
     if (r->kind == ROUTING_LIST)
         return routing_received(&r->each[num_min(wave, r->n_each - 1)], wave,
                                 layer, experts, ep, first, total, out, e);

@@ -8,6 +8,7 @@
 */
 #include "comm/line.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -274,6 +275,7 @@ int line_new(const struct rendezvous *r, int *fd, struct line **out,
 {
     struct line *l = calloc(1, sizeof *l);
 
+    assert(r->size >= 1 && r->rank >= 0 && r->rank < r->size);
     if (l == NULL) return err_nomem(e);
     l->alarm.ops = &line_ops;
     l->rank = r->rank;

@@ -43,6 +43,7 @@ static int pull_staged(struct dev *d, char *dst, const char *src,
 int move_pull(struct dev *d, void *dst, const void *src, int64_t bytes,
               struct err *e)
 {
+    assert(bytes >= 0);
     if (!d->ops->computes || bytes == 0 || dst == src) return ERR_OK;
     if (d->ops->copy != NULL)
         return d->ops->copy(d, dst, src, (size_t)bytes, e);
@@ -78,6 +79,7 @@ int move_sum_start(struct dev *d, int64_t n, enum dtype t,
     size_t acc = t == DT_F64 ? sizeof(double) : sizeof(float);
     struct move_sum s = {.n = n, .t = t};
 
+    assert(n >= 0);
     assert(t == DT_BF16 || t == DT_F32 || t == DT_F64);
     *out = s;
     if (!d->ops->computes || n == 0) return ERR_OK;

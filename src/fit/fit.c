@@ -1,6 +1,7 @@
 /* fit.c - see fit.h */
 #include "fit/fit.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,8 @@ int fit_price(const struct fit_source *s, int64_t memory, int64_t reserve,
 {
     int i, rc;
 
+    assert((s->plan != NULL) != (s->facts != NULL));
+    assert(memory > 0 && reserve >= -1);
     memset(out, 0, sizeof *out);
     out->memory = memory;
     out->reserve = reserve >= 0 ? reserve : memory / 100 * RESERVE_PERCENT

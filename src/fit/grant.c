@@ -1,6 +1,8 @@
 /* grant.c - see grant.h */
 #include "fit/grant.h"
 
+#include <assert.h>
+
 #include "base/num.h"
 #include "base/random.h"
 #include "fit/fit.h"
@@ -19,6 +21,7 @@ int grant_fits(const struct shape *s, int64_t limit, int64_t tokens,
     struct batch b;
     int rc = fit_scale_batch(&s->batch, tokens, &b, e);
 
+    assert(s->layout == NULL && tokens >= 0);
     *fits = false;
     if (rc == ERR_OK) {
         rc = simulate_fits(s, &b, limit, fits, e);
@@ -111,6 +114,7 @@ int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
                        .most = num_max(GRANT_MOST, s->batch.n_seg)};
     int rc;
 
+    assert(s->layout == NULL && s->batch.n_seg > 0);
     q.good = q.least - 1;
     q.bad = q.most + 1;
     out->trials = 0;

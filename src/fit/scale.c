@@ -1,4 +1,5 @@
 /* scale.c - the same wave with more or fewer tokens; see fit.h */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ int fit_scale_batch(const struct batch *b, int64_t tokens, struct batch *out,
     int64_t *length = calloc((size_t)b->n_seg, sizeof *length), i;
     int rc = parent == NULL || length == NULL ? err_nomem(e) : ERR_OK;
 
+    assert(tokens >= 0);
     for (i = 0; i < b->n_seg && rc == ERR_OK; i++) {
         const struct segment *s = &b->seg[i];
         parent[i] = s->parent;

@@ -1,6 +1,7 @@
 /* simulate.c - see simulate.h */
 #include "fit/simulate.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -138,6 +139,7 @@ int simulate(const struct shape *s, const struct batch *b, int64_t limit,
     struct plan p;
     int rc = plan_of(s, b, &p, e);
 
+    assert(b != NULL || s->layout != NULL);
     if (rc != ERR_OK) return rc;
     rc = run_plan(s, b, &p, limit, out, e);
     plan_free(&p);

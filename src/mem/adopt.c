@@ -48,6 +48,7 @@ bool mem_adopt(struct mem *m, uint64_t addr, uint64_t bytes, bool small,
     uint64_t at = addr, end = addr + bytes;
     int pool = small ? 0 : 1;
 
+    assert(addr != 0 && addr % 512 == 0 && n >= 0);
     if (!block_reserve(&m->store, 2 * (size_t)n + 1)) return false;
     for (int64_t i = 0; i <= n; i++) {
         uint64_t next = i < n ? use[i].addr : end;
@@ -95,6 +96,7 @@ bool mem_adopt_range(struct mem *m, bool small, uint64_t base, uint64_t end,
     size_t n = 2 * (size_t)n_piece + 2;
     int pool = small ? 0 : 1;
 
+    assert(base <= end);
     for (int64_t i = 0; i < n_piece; i++) n += 2 * (size_t)piece[i].n;
     if (!block_reserve(&m->store, n)) return false;
     for (int64_t i = 0; i <= n_piece; i++) {

@@ -163,6 +163,7 @@ int mem_expand(struct mem *m, uint64_t size, int pool, struct mem_block **out,
     struct mem_block *b = NULL;
     int rc = find(m, pool, size, &b, e);
 
+    assert(m->ranges != NULL && (pool == 0 || pool == 1));
     if (rc != ERR_OK) return rc;
     if (b->state == BLOCK_UNMAPPED) {
         b = map(m, b, b->size < size ? b->size : size, e, &rc);

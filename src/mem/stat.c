@@ -2,6 +2,8 @@
 #include "base/random.h"
 #include "mem/count.h"
 
+#include <assert.h>
+
 static void count_reserved(struct mem *m, int pool, uint64_t bytes,
                            bool is_free)
 {
@@ -17,6 +19,7 @@ static void count_reserved(struct mem *m, int pool, uint64_t bytes,
 void mem_count_segment(struct mem *m, int pool, uint64_t addr, uint64_t bytes,
                        bool is_free)
 {
+    assert(pool == 0 || pool == 1);
     count_reserved(m, pool, bytes, is_free);
     if (m->config.counters) mem_counters_segment(m, pool, bytes, is_free);
     if (is_free)

@@ -1,6 +1,7 @@
 /* checkpoint.c - see checkpoint.h */
 #include "model/checkpoint.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -430,6 +431,7 @@ int64_t checkpoint_count(const struct checkpoint *c)
 const struct checkpoint_tensor *checkpoint_at(const struct checkpoint *c,
                                               int64_t i)
 {
+    assert(i >= 0 && i < c->n);
     return &c->t[i];
 }
 
@@ -504,6 +506,7 @@ int checkpoint_find(const struct checkpoint *c, const char *name,
                     const int64_t *dim, int64_t n_dim,
                     const struct checkpoint_tensor **out, struct err *e)
 {
+    assert(n_dim >= 0 && n_dim <= CHECKPOINT_DIMS);
     return find(c, name, dim, n_dim, CKPT_F64, out, e);
 }
 

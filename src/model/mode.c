@@ -1,6 +1,7 @@
 /* mode.c - see mode.h */
 #include "model/mode.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define BAD(...) err_set(e, ERR_INPUT, __VA_ARGS__)
@@ -34,11 +35,13 @@ static void join(const char *const words[], unsigned set,
 
 void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE])
 {
+    assert(modules < MODULE_MOE << 1);
     join(mode_module_words, modules, out);
 }
 
 void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE])
 {
+    assert(otherwise < OTHERWISE_FUSED << 1);
     join(mode_otherwise_words, otherwise, out);
 }
 

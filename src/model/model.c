@@ -1,6 +1,7 @@
 /* model.c - see model.h */
 #include "model/model.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@ enum layer_kind model_input_layout(const struct model *m, int64_t layer)
 {
     bool inside = layer > 0 && m->kind[layer] == LAYER_GDN
                   && m->kind[layer - 1] == LAYER_GDN;
+
+    assert(layer >= 0 && layer < m->layers);
     return inside ? LAYER_GDN : LAYER_ATTENTION;
 }
 
@@ -20,6 +23,8 @@ enum layer_kind model_output_layout(const struct model *m, int64_t layer)
 {
     bool inside = layer + 1 < m->layers && m->kind[layer] == LAYER_GDN
                   && m->kind[layer + 1] == LAYER_GDN;
+
+    assert(layer >= 0 && layer < m->layers);
     return inside ? LAYER_GDN : LAYER_ATTENTION;
 }
 
@@ -27,6 +32,7 @@ struct model model_share(const struct model *m, int64_t tp)
 {
     struct model s = *m;
 
+    assert(tp >= 1);
     s.q_heads /= tp;
     s.kv_heads = s.kv_heads > tp ? s.kv_heads / tp : 1;
     if (tp == 1) s.kv_heads = m->kv_heads;

@@ -1,4 +1,5 @@
 /* peft.c - see peft.h: reading */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -223,6 +224,7 @@ int peft_open(const char *folder, const struct model *m, int64_t rank,
     struct peft *f = calloc(1, sizeof *f);
     int rc;
 
+    assert(rank >= 0);
     if (f == NULL) return err_nomem(e);
     f->m = m;
     f->rank = rank;
@@ -328,6 +330,8 @@ int peft_read(const struct peft *f, const struct param *p, int64_t first,
     int64_t dim[2];
     int rc;
 
+    assert(p->role != PARAM_BASE && first >= 0);
+    assert((int)part >= 0 && (int)part < PEFT_PARTS);
     if (part != PEFT_VALUE) {
         peft_state_name(f->m, p, part, name);
         return read_state(f, p, first, name, out, e);

@@ -51,6 +51,7 @@ void safetensors_put(struct safetensors *f, const char *name,
     };
     int64_t i, n = count_of(dim, n_dim);
 
+    assert(n_dim >= 0 && n_dim <= CHECKPOINT_DIMS);
     assert(type == CKPT_BF16 || type == CKPT_F32 || type == CKPT_F64);
     put_header(f, name, kind[type].name, dim, n_dim, n * kind[type].bytes);
     for (i = 0; i < n; i++) {

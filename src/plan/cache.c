@@ -1,6 +1,7 @@
 /* cache.c - see cache.h */
 #include "plan/cache.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -175,6 +176,7 @@ int plan_cache_get(struct plan_cache *c, const struct model *m,
     int64_t i;
     int rc = make_key(&c->wanted, m, b, o, e);
 
+    assert(c->entry != NULL);
     if (rc != ERR_OK) return rc;
     for (i = 0; i < c->capacity && x == NULL; i++)
         if (c->entry[i].used > 0 && same_key(&c->entry[i].key, &c->wanted))

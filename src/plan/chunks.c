@@ -1,6 +1,8 @@
 /* chunks.c - see chunks.h */
 #include "plan/chunks.h"
 
+#include <assert.h>
+
 #include "base/num.h"
 
 /* ---- cutting ------------------------------------------------------------ */
@@ -32,6 +34,7 @@ bool chunks_cut(const struct attention_config *c, int64_t tokens, int64_t cp,
 {
     int64_t len = chunk_length(c, tokens, cp), i;
 
+    assert(tokens >= 1 && cp >= 1);
     out->n = num_ceil_div(tokens, len);
     out->start = ARENA_TAKE(a, out->n + 1, int64_t);
     if (out->start == NULL) return false;
@@ -44,6 +47,7 @@ int64_t chunk_of(const struct chunks *c, int64_t row)
 {
     int64_t lo = 0, hi = c->n;
 
+    assert(row >= 0 && row < c->start[c->n]);
     while (hi - lo > 1) {
         int64_t mid = lo + (hi - lo) / 2;
         if (c->start[mid] <= row)

@@ -11,6 +11,8 @@
 #ifndef PLAN_CHUNKS_H
 #define PLAN_CHUNKS_H
 
+#include <assert.h>
+
 #include "plan/config.h"
 
 struct chunks {
@@ -23,6 +25,7 @@ struct chunks {
 
 static inline int64_t chunk_rows(const struct chunks *c, int64_t i)
 {
+    assert(i >= 0 && i < c->n);
     return c->start[i + 1] - c->start[i];
 }
 

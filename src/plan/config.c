@@ -1,6 +1,7 @@
 /* config.c - the planner's constants and cost formulas; see config.h */
 #include "plan/config.h"
 
+#include <assert.h>
 #include <math.h>
 
 #include "base/num.h"
@@ -88,6 +89,7 @@ static void configure_gdn(const struct model *m, const struct plan_options *o,
 void plan_configure(const struct model *m, const struct plan_options *o,
                     struct plan_config *out)
 {
+    assert(o->cp >= 1 && o->ep >= 1 && o->tp >= 1);
     *out = (struct plan_config){0};
     configure_attention(m, o, &out->attention);
     if (model_count(m, LAYER_GDN) > 0) configure_gdn(m, o, &out->gdn);
@@ -114,6 +116,7 @@ double plan_stage_cost(const struct attention_config *c, bool backward,
              + (double)l->q * c->merge
              + (double)(l->q_ranges + l->k_ranges) * c->range;
 
+    assert(l->q >= 0 && l->k >= 0);
     if (remote) t += underfill(c, l) + c->host;
     return t;
 }
@@ -121,6 +124,7 @@ double plan_stage_cost(const struct attention_config *c, bool backward,
 double plan_comm_cost(const struct attention_config *c, double per_row,
                       int64_t rows, int64_t ranges)
 {
+    assert(rows >= 0 && ranges >= 0);
     if (rows <= 0 && ranges <= 0) return 0;
     return c->comm + (double)rows * per_row + (double)ranges * c->range;
 }

@@ -10,6 +10,8 @@
 #ifndef PLAN_GDN_H
 #define PLAN_GDN_H
 
+#include <assert.h>
+
 #include "plan/exact.h"
 
 #define GDN_CHAINED (-1)
@@ -49,6 +51,7 @@ bool gdn_init(struct gdn *g, const struct gdn_config *config,
 
 static inline bool chain_set_has(const struct chain_set *s, int64_t i)
 {
+    assert(i >= 0);
     return s->bits[i / 64] >> (i % 64) & 1;
 }
 

@@ -1,5 +1,7 @@
 /* ownership.c - an attention layout as ranges of rows; see exact.h */
 #include "base/num.h"
+
+#include <assert.h>
 #include "plan/exact.h"
 
 int64_t places_find(const struct places *p, int64_t row)
@@ -18,6 +20,7 @@ int64_t places_find(const struct places *p, int64_t row)
 
 void places_add(struct places *p, int64_t start, int64_t end, int64_t *row)
 {
+    assert(start < end);
     if (start >= end) return;
     if (p->n > 0 && p->v[p->n - 1].end == start)
         p->v[p->n - 1].end = end;

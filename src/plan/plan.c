@@ -1,6 +1,7 @@
 /* plan.c - plans as values: freed, summed up, recorded; see plan.h */
 #include "plan/plan.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -89,6 +90,7 @@ int plan_from_layout(int64_t cp, const struct rank_plan *ranks,
     int64_t i, gdn = 0;
     int rc = ERR_OK;
 
+    assert(ranks != NULL);
     if (cp < 1 || cp > PLAN_MAX_RANKS)
         return err_set(e, ERR_INPUT, "layout: %" PRId64 " ranks (1 to %d are "
                        "possible)", cp, PLAN_MAX_RANKS);
@@ -120,6 +122,7 @@ const struct range *plan_layout(const struct plan *p, int64_t rank,
 {
     const struct rank_plan *r = &p->rank[rank];
 
+    assert(p->exact && rank >= 0 && rank < p->cp);
     *n = layout == LAYER_GDN ? r->n_gdn : r->n_attention;
     return layout == LAYER_GDN ? r->gdn : r->attention;
 }

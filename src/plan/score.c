@@ -4,6 +4,7 @@
 ** does: coarser than the stages that are executed. Ownership is taken as
 ** runs of chunks, and the pairs between runs come from the prefix sums, so a
 ** score costs about as many steps as there are chunks, not chunk pairs. */
+#include <assert.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -27,6 +28,7 @@ bool search_init(struct search *s, const struct attention_config *config,
                  const struct chunks *chunks, int64_t cp, struct arena *a,
                  struct plan_work *work)
 {
+    assert(cp >= 1 && cp <= PLAN_MAX_RANKS);
     *s = (struct search){.config = config, .chunks = chunks, .cp = cp,
                          .work = work};
     s->run = ARENA_TAKE(a, chunks->n, struct run);

@@ -1,6 +1,7 @@
 /* search.c - the start and the local search; see search.h */
 #include "plan/search.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ void search_set_waves(const struct search *s, struct layout *l, int64_t waves)
 {
     int64_t i;
 
+    assert(waves >= 1 && waves <= PLAN_MAX_WAVES);
     l->waves = waves;
     for (i = 0; i < s->chunks->n; i++)
         l->wave[i] = (uint8_t)(i * waves / s->chunks->n);

@@ -1,6 +1,7 @@
 /* slices.c - see slices.h */
 #include "plan/slices.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -158,6 +159,7 @@ int slices_add(struct slices *s, const struct chains *c, const struct query *q,
     int64_t i, depth, rows = q->end - q->start;
     int rc = ERR_OK;
 
+    assert(q->start < q->end && row >= 0);
     *any = false;
     if (key->n == 0) return ERR_OK;
     depth = climb_path(s, c, q->chain);

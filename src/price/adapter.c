@@ -7,6 +7,7 @@
 ** gradients cost extra only where they outgrow the boundaries that made room
 ** for them.
 */
+#include <assert.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -42,6 +43,7 @@ static int64_t walk_net(const struct walk *w)
 
 const int64_t *adapter_pending(const struct price_facts *f, int64_t g)
 {
+    assert(g >= 0 && g < f->n_group);
     if (strcmp(f->group[g].slot, PRICE_BASE_SLOT) == 0) return NULL;
     return f->group[g].pending != NULL ? f->group[g].pending : f->pending;
 }
@@ -72,6 +74,7 @@ void adapter_left_make(const struct price_facts *f, int64_t rank,
 {
     int64_t g;
 
+    assert(f->n_group <= PRICE_MAX_GROUPS && rank < f->cp);
     out->all = 0;
     for (g = 0; g < f->n_group; g++) {
         struct walk w = walk_group(f, g, rank);

@@ -1,5 +1,6 @@
 /* estimators.c - the estimators that the program has, in the order in which
 ** they are shown: see price.h. A new one is a row here. */
+#include <assert.h>
 #include <string.h>
 
 #include "price/internal.h"
@@ -42,6 +43,7 @@ const struct price_estimator *price_earlier(int i)
 
 bool price_shows(int i, const struct price_facts *f)
 {
+    assert(i >= 0 && i < PRICE_ESTIMATORS);
     return i < PRICE_RECOMPUTING || f->mode.recompute != RECOMPUTE_FULL ||
            f->mode.wave != WAVE_TRAIN;
 }

@@ -4,6 +4,8 @@
 ** Widths are elements a routed pair. A routed row is top_k pairs, times the
 ** allowance for ranks that receive more than their share.
 */
+#include <assert.h>
+
 #include "base/num.h"
 #include "price/internal.h"
 
@@ -208,6 +210,7 @@ int64_t moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
     const struct moe_peak *at = NULL;
     int i;
 
+    assert(rows >= 0 && routed >= 0);
     for (i = 0; i < m->n; i++) {
         const struct moe_peak *p = &m->peak[i];
         int64_t b = num_sadd(num_smul(routed, p->per_row), p->fixed);

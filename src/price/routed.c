@@ -2,6 +2,7 @@
 ** routed.c - what a planner can know of routing before a wave, as the pairs
 ** that each rank's experts are to be charged.
 */
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ int64_t price_group_pairs(const struct price_facts *f, int64_t g, int64_t r,
 {
     int64_t first = r - r % f->ep, rows = 0, i;
 
+    assert(g >= 0 && g < f->n_group && r >= 0 && r < f->cp);
     for (i = first; i < num_min(first + f->ep, f->cp); i++)
         rows = num_sadd(rows, rows_of(&f->group[g], i, kind));
     return num_smul(rows, f->model->top_k);
@@ -77,6 +79,8 @@ int64_t price_pairs_of(const struct price_facts *f, int64_t g, int64_t r,
     const struct price_group *p = &f->group[g];
     int64_t all;
 
+    assert(layer >= 0 && layer < f->model->layers);
+    assert(share >= 0);
     if (p->routed_pairs != NULL)
         return p->routed_pairs[r * f->model->layers + layer];
     all = price_group_pairs(f, g, r, f->model->kind[layer]);

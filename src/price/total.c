@@ -2,6 +2,7 @@
 ** total.c - from a floor to raw and admitted bytes: the head stage, HybridEP
 ** growth, and the sum of pricing.md 0.1, term by term.
 */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@
 int64_t price_hybridep_rows(int64_t capacity, int64_t ranks)
 {
     int64_t rows = num_round_up(capacity, 4 / num_gcd(4, ranks));
+
+    assert(capacity >= 0 && ranks >= 1);
     return num_round_up(num_max(rows, 512), 64);
 }
 

@@ -158,6 +158,7 @@ const char *const *record_file_columns(enum record_file f)
 
 const struct column *columns_of(enum record_file f, size_t *n, bool *keyed)
 {
+    assert(f < RECORD_FILES);
     *n = files[f].n;
     *keyed = files[f].keyed;
     return files[f].column;

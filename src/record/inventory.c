@@ -1,4 +1,5 @@
 /* inventory.c - what a recomputed layer holds, and until when. */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,7 @@ int record_inventory(const struct mem_event *trace, uint64_t first,
     struct record_tensor *list = NULL;
     int rc = ERR_OK;
 
+    assert(first <= n && which->layer >= 0);
     memset(kept, 0, CAT_COUNT * sizeof *kept);
     if (!collect(&w, which->layer)) rc = err_nomem(e);
     if (rc == ERR_OK) {

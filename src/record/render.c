@@ -4,6 +4,7 @@
 ** Every function appends whole rows to the text of one file. Appends to a
 ** struct buf cannot fail one by one; record_render looks once at the end.
 */
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -438,6 +439,7 @@ int record_render(const struct record_case *c, struct record_text *out,
     int64_t i;
     int f, rc;
 
+    assert(c->name != NULL && c->device != NULL);
     for (i = 0; i < c->n_wave; i++) {
         rc = check_sums(c, &c->wave[i], e);
         if (rc != ERR_OK) {

@@ -1,6 +1,7 @@
 /* timeline.c - see timeline.h */
 #include "record/timeline.h"
 
+#include <assert.h>
 #include <string.h>
 
 int64_t timeline_sum(const struct timeline_point *p)
@@ -27,6 +28,7 @@ void record_timeline(const struct mem_event *trace, int64_t n,
     struct timeline_point now = {0, {0}}, *best = NULL;
     int64_t part, last = -1;
 
+    assert(n >= 1);
     memset(out, 0, sizeof *out);
     out->head = out->backward = -1;
     out->events = n;

@@ -1,6 +1,7 @@
 /* measured.c - see measured.h */
 #include "report/measured.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ bool measured_pair(const struct measured *m, enum measured_what what,
 {
     const struct record_found *c = case_of(m, what);
 
+    assert(what < MEASURED_WHATS);
     if (c == NULL) return false;
     *measured = what == MEASURED_RETAINED ? c->shape.measured_retained
                                           : c->shape.measured_peak;
@@ -97,6 +99,7 @@ struct spread spread_of(double *x, int64_t n)
 {
     struct spread s = {n, NAN, NAN, NAN};
 
+    assert(n >= 0);
     if (n == 0) return s;
     qsort(x, (size_t)n, sizeof *x, compare);
     s.min = x[0];

@@ -3,6 +3,7 @@
 
 #include "report/measured.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,6 +98,7 @@ const char *view_picture_name(enum picture p)
     static const char *const names[PICTURE_COUNT] = {PICTURES(NAME)};
 #undef NAME
 
+    assert(p < PICTURE_COUNT);
     return names[p];
 }
 

@@ -1,6 +1,8 @@
 /* group.c - see group.h */
 #include "run/group.h"
 
+#include <assert.h>
+
 #include "comm/rendezvous.h"
 
 bool group_shares_gpu(const struct run_work *w)
@@ -14,6 +16,7 @@ bool group_is_here(const struct ranks *r, int64_t rank)
 {
     const struct run_context *x = r->w->x;
 
+    assert(rank >= 0 && rank < r->w->plan->cp);
     return !r->ops->computes || x->line == NULL || x->launch.rank == rank;
 }
 

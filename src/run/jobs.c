@@ -8,6 +8,7 @@
 ** SIGINT and SIGTERM to the parent, let go of the folder's lock, and end when
 ** the parent does, however it does.
 */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -261,6 +262,7 @@ int run_jobs(const struct run_context *x, const struct run_job *job,
         .n_worker = n_workers < MAX_WORKERS ? n_workers : MAX_WORKERS
     };
 
+    assert(n_job >= 0 && n_workers >= 1);
     if (n_job == 0) return ERR_OK;
     return n_workers <= 1 ? run_here(&p, e) : run_pool(&p, e);
 }

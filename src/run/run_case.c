@@ -1,4 +1,5 @@
 /* run_case.c - see run.h: the order of things in one case */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +182,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
     struct err e = {ERR_OK, ""};
     int rc;
 
+    assert(i >= 0 && i < s->n_case);
     *out = (struct case_result){0};
     rc = run_all(&w, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);

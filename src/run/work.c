@@ -1,6 +1,7 @@
 /* work.c - see work.h: time, status, percent, and files beside the records */
 #include "run/work.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@ int64_t run_now_ns(void)
 void run_time(const struct run_work *w, struct run_wave *wave, int64_t rank,
               const char *what, int64_t ns)
 {
+    assert(rank >= -1 && ns >= 0);
     if (wave->n_timing == w->c->cp + RUN_WAVE_TIMINGS) return;
     wave->timing[wave->n_timing++] = (struct record_timing){rank, what, ns};
 }

@@ -1,6 +1,7 @@
 /* decl.c - see decl.h */
 #include "script/decl.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -184,6 +185,7 @@ void decl_open(struct decl *d, lua_State *L, int index,
     size_t n = 0;
     va_list ap;
 
+    assert(fields != NULL);
     luaL_checkstack(L, 10, "nested too deep");
     d->L = L;
     d->table = lua_absindex(L, index);
@@ -347,6 +349,7 @@ int64_t decl_list(const struct decl *d, const char *key, int index,
     int t = lua_absindex(L, index);
     uint64_t n, count = 0;
 
+    assert(max >= 0);
     if (!lua_istable(L, t)) bad_type(d, key, t, "a list");
     n = lua_rawlen(L, t);
     for (lua_pushnil(L); lua_next(L, t) != 0; lua_pop(L, 1)) {
@@ -368,6 +371,7 @@ void *decl_alloc(lua_State *L, int64_t n, size_t size)
 {
     void *p;
 
+    assert(n >= 0 && size > 0);
     script_hold(L, (uint64_t)n * size);
     p = calloc(n > 0 ? (size_t)n : 1, size);
     if (p == NULL) script_nomem(L);

@@ -1,6 +1,7 @@
 /* estimator.c - estimators written in Lua; see scenario.h */
 #include "script/estimator.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,6 +145,7 @@ int64_t scenario_estimator_count(const struct scenario_estimators *s)
 const char *scenario_estimator_name(const struct scenario_estimators *s,
                                     int64_t i)
 {
+    assert(s != NULL && i >= 0 && i < s->n);
     return s->name[i];
 }
 
@@ -248,6 +250,7 @@ int scenario_estimator_call(struct scenario_estimators *s, int64_t i,
     struct call c = {s, i, facts, out};
     int rc;
 
+    assert(i >= 0 && i < s->n);
     memset(out, 0, sizeof *out);
     rc = script_protect(s->script, push_call, &c, 0, 2, e);
     if (rc == ERR_OK) rc = script_call(s->script, 1, 2, e);

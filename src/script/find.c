@@ -1,6 +1,7 @@
 /* find.c - see find.h */
 #include "script/find.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <dirent.h>
 #include <stdio.h>
@@ -93,6 +94,7 @@ void find_nearest(lua_State *L, const char *name, const char *folder,
     size_t cut = strlen(suffix), n = strlen(name);
     bool whole = n > cut && strcmp(name + n - cut, suffix) == 0;
 
+    assert(size > 0);
     lua_pop(L, 1);
     *out = '\0';
     while (d != NULL && (entry = readdir(d)) != NULL) {

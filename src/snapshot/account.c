@@ -1,6 +1,7 @@
 /* account.c - see account.h */
 #include "snapshot/account.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,6 +210,8 @@ int account_device(const struct snapshot *s, int64_t device,
     struct account a = {.s = s, .device = device};
     int rc = rewind_device(s, device, origin, &a.start, e);
 
+    assert(device >= 0 && device < s->n_device);
+    assert(ask->by != BY_PATTERN || ask->patterns != NULL);
     a.history = s->device[device].n_event > 0;
     if (rc == ERR_OK && a.start.assumed > 0
         && walk_reason(s, device)[0] == '\0')

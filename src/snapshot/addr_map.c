@@ -1,6 +1,7 @@
 /* addr_map.c - see addr_map.h */
 #include "snapshot/addr_map.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static size_t home(const struct addr_map *m, uint64_t addr)
@@ -37,6 +38,7 @@ bool addr_map_put(struct addr_map *m, uint64_t addr, int64_t index)
 {
     size_t i;
 
+    assert(addr != 0 && index >= 0);
     if (2 * (m->n + 1) > m->cap && !grow(m)) return false;
     i = find(m, addr);
     if (m->slot[i].addr == 0) m->n++;

@@ -1,6 +1,7 @@
 /* compose.c - see compose.h */
 #include "snapshot/compose.h"
 
+#include <assert.h>
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -112,6 +113,8 @@ void compose_key(const struct snapshot *s, enum compose_by by,
 {
     const struct snapshot_lane *l = s->n_lane > 0 ? &s->lane[b->lane] : NULL;
 
+    assert(n > 0);
+    assert(by != BY_PATTERN || p != NULL);
     if (by == BY_SIZE)
         snprintf(key, n, "%" PRIu64 " B", b->requested);
     else if (by == BY_STREAM)
@@ -253,6 +256,7 @@ int compose(const struct snapshot *s, const struct rewind *start,
     int64_t at = -1;
     int rc = live_start(&l, s, start, w) ? ERR_OK : err_nomem(e);
 
+    assert(n >= 0 && w->events == s->device[w->device].n_event);
     for (int64_t i = 0; i < n; i++)
         out[i] = (struct composition){.event = event[i]};
     for (int64_t i = 0; i < n && rc == ERR_OK; i++) {

@@ -1,6 +1,7 @@
 /* live.c - see live.h */
 #include "snapshot/live.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static bool add(struct live *l, struct live_block b)
@@ -55,6 +56,7 @@ bool live_step(struct live *l, int64_t event, struct live_block *gone)
     const struct snapshot_event *x = &l->d->event[event];
     int64_t i;
 
+    assert(event >= 0 && event < l->d->n_event);
     gone->size = 0;
     switch (x->action) {
     case SNAPSHOT_ALLOC:

@@ -1,6 +1,7 @@
 /* replay.c - see replay.h */
 #include "snapshot/replay.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "snapshot/replaying.h"
@@ -361,6 +362,7 @@ int replay_from(const struct snapshot *s, int64_t device,
                     .start = from, .out = &result, .e = e};
     int rc = replay_run(&r, seen, ctx);
 
+    assert(device >= 0 && device < s->n_device);
     result.events = (uint64_t)r.d->n_event;
     if (rc == ERR_OK) *out = result;
     return rc;
@@ -371,6 +373,7 @@ int replay_settle(const struct snapshot *s, int64_t device,
 {
     int rc = ERR_OK;
 
+    assert(device >= 0 && device < s->n_device);
     for (int i = 0; i < ROUNDS && rc == ERR_OK; i++) {
         struct replay unused = {0};
         struct run r = {.d = &s->device[device], .n_lane = s->n_lane,

@@ -16,6 +16,7 @@
 */
 #include "snapshot/rewind.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -442,6 +443,7 @@ int rewind_device(const struct snapshot *s, int64_t device, const char *origin,
                      .device = device, .e = e};
     int rc;
 
+    assert(device >= 0 && device < s->n_device);
     u.frees = rewind_frees(u.d);
     rc = add_end(&u);
     for (int64_t i = u.d->n_event; i-- > 0 && rc == ERR_OK;)

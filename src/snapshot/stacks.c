@@ -1,6 +1,7 @@
 /* stacks.c - see stacks.h */
 #include "snapshot/stacks.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +193,7 @@ bool stacks_add(struct stacks *s, const uint32_t *id, size_t n, uint32_t *out)
 {
     uint64_t at;
 
+    assert(n == 0 || id != NULL);
     *out = 0;
     if (s->n_stack == 0 && !first_stack(s)) return false;
     if (n == 0) return true;

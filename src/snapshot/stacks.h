@@ -5,6 +5,7 @@
 #ifndef SNAPSHOT_STACKS_H
 #define SNAPSHOT_STACKS_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,7 @@ static inline uint32_t stacks_depth(const struct stacks *s, uint32_t stack)
 static inline const struct stack_frame *stacks_at(const struct stacks *s,
                                                   uint32_t stack, uint32_t i)
 {
+    assert(i < stacks_depth(s, stack));
     return &s->frame[s->id[s->start[stack] + i]];
 }
 

@@ -7,6 +7,7 @@
 */
 #include "snapshot/walk.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -431,6 +432,7 @@ int walk_device(const struct snapshot *s, int64_t device, const char *origin,
     size_t n = (size_t)d->n_event + 1;
     int rc = ERR_OK;
 
+    assert(device >= 0 && device < s->n_device);
     result.size = calloc(n, sizeof *result.size);
     result.allocated = calloc(n, sizeof *result.allocated);
     result.reserved = calloc(n, sizeof *result.reserved);
@@ -498,6 +500,7 @@ const char *walk_reason(const struct snapshot *s, int64_t device)
 {
     const struct snapshot_device *d = &s->device[device];
 
+    assert(device >= 0 && device < s->n_device);
     if (s->reason[0] != '\0') return s->reason;
     if (has_private(s, d)) return "private pools (CUDA graphs)";
     if (!is_mixed(s, d)) return "";

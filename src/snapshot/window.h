@@ -4,6 +4,8 @@
 #ifndef SNAPSHOT_WINDOW_H
 #define SNAPSHOT_WINDOW_H
 
+#include <assert.h>
+
 #include "snapshot/pickle.h"
 
 struct window {
@@ -35,6 +37,7 @@ static inline const unsigned char *window_take(struct window *w, uint64_t n,
 {
     const unsigned char *p;
 
+    assert(w->at <= w->len);
     if (n > w->len - w->at && !window_fill(w, n, why, e)) return NULL;
     p = w->data + w->at;
     w->at += (size_t)n;

@@ -2,6 +2,7 @@
 ** adapters.c - adapters and Adam's moments from a folder (model/peft.h), and
 ** their numbers back to the host.
 */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ int step_adapter_get(struct step *s, const struct param *p,
     bool is_a = p->role == PARAM_LORA_A;
     const struct tensor *t = NULL;
 
+    assert(p->role != PARAM_BASE && p->layer >= 0);
     switch (what) {
     case STEP_VALUE: t = is_a ? &a->a : &a->b; break;
     case STEP_GRADIENT: t = is_a ? &a->grad_a : &a->grad_b; break;

@@ -142,10 +142,11 @@ void gdn_leave_to_parent(struct step *s, const struct gdn_bucket *b,
         RUN(s, fill, .x = left->m, .value = 0);
     }
     for (i = 0; s->k != NULL && b->parent >= 0 && i < b->n_kept; i++) {
-        struct mat to = table_item(left->m, b->init[i] - up->n_kept, n);
+        struct mat to;
 
-        if (b->init[i] >= 0)
-            RUN(s, add, .out = to, .a = to, .b = table_item(d->m, i, n));
+        if (b->init[i] < 0) continue;
+        to = table_item(left->m, b->init[i] - up->n_kept, n);
+        RUN(s, add, .out = to, .a = to, .b = table_item(d->m, i, n));
     }
     ten_free(s, d);
 }

@@ -81,9 +81,11 @@ static void chunk_run(struct step *s, struct mat x, struct mat dx,
     int64_t n = num_min(HEAD_CHUNK, label_count(s) - first);
     bool all = every_row_once(s, x.rows);
     int64_t parts = label_next(s, c, n);
-    struct tensor rows = {NULL, mat_rows(x, first, n)}, d;
+    struct tensor rows = {NULL, {0}}, d;
 
-    if (!all) {
+    if (all) {
+        rows.m = mat_rows(x, first, n);
+    } else {
         rows = ten_act(s, CAT_HEAD, "head.rows", n, x.cols);
         RUN(s, gather, .out = rows.m, .x = x, .r = s->label_part, .n = parts);
     }

@@ -2,6 +2,8 @@
 ** layer.c - one decoder layer: x1 = x + mixer(N1(x)), y = x1 + mlp(N2(x1)),
 ** on attention rows or GDN rows, converted at an island's edges.
 */
+#include <assert.h>
+
 #include "step/executor.h"
 #include "step/gdn_flow.h"
 #include "step/layers.h"
@@ -107,6 +109,7 @@ struct tensor layer_forward(struct step *s, struct mat x,
 {
     struct tensor branch, y;
 
+    assert(s->layer >= 0 && s->layer < s->m->layers);
     x = enter(s, x, &l->entry);
     mixer_part(s, x, l, keep);
     branch = mlp_part(s, l, keep.mlp);
@@ -157,6 +160,7 @@ struct tensor layer_backward(struct step *s, struct mat x,
     struct tensor inner = {NULL, {0}}, dn, dx1, dx, out;
     struct mat d = dy->m;
 
+    assert(s->layer >= 0 && s->layer < s->m->layers);
     if (converts_out(s)) {
         inner = rows_convert(s, CAT_INPUT_GRADIENT, "island.exit_bwd", dy->m,
                              LAYER_GDN);

@@ -7,6 +7,9 @@
 ** projections do.
 */
 #include "step/linear.h"
+
+#include <assert.h>
+
 #include "step/rows.h"
 
 static int64_t joined_width(const struct projection *p, int n)
@@ -234,6 +237,7 @@ static struct tensor linear_forward(struct step *s, enum category c,
 {
     struct tensor base = base_product(s, c, op, x, p, n);
 
+    assert(n >= 1 && n <= PROJECTIONS);
     return adapted(s, c, op, &base, x, p, n, h);
 }
 
@@ -243,6 +247,7 @@ struct tensor column_forward(struct step *s, enum category c, const char *op,
 {
     struct tensor base = base_product(s, c, op, in->out.m, p, n), sum;
 
+    assert(n >= 1 && n <= PROJECTIONS);
     if (h == NULL) {
         ten_free(s, &in->rstd);
         ten_free(s, &in->local);
@@ -370,6 +375,7 @@ struct tensor linear_backward(struct step *s, enum category c, const char *op,
     int64_t col = 0;
     int i;
 
+    assert(n >= 1 && n <= PROJECTIONS);
     for (i = 0; i < n; col += p[i++].out) {
         if (!has_adapter(s, &p[i])) continue;
         backward_begins(s);

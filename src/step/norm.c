@@ -1,5 +1,8 @@
 /* norm.c - the norms in front of projections: see linear.h */
 #include "step/linear.h"
+
+#include <assert.h>
+
 #include "step/rows.h"
 
 void norm_forward(struct step *s, enum category c, const char *op,
@@ -25,6 +28,7 @@ struct tensor norm_backward(struct step *s, const char *op, struct tensor *dn,
 {
     struct tensor dx;
 
+    assert(dn->m.cols == x.cols);
     if (dn->m.rows > x.rows) tp_scatter(s, CAT_INPUT_GRADIENT, op, dn);
     dx = ten_act(s, CAT_INPUT_GRADIENT, op, x.rows, x.cols);
     RUN(s, rms_norm_bwd, .dx = dx.m, .dy = dn->m, .x = x,

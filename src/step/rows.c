@@ -1,6 +1,8 @@
 /* rows.c - exchanges of rows between ranks: see internal.h */
 #include "step/rows.h"
 
+#include <assert.h>
+
 void step_exchange(struct step *s, const char *what,
                    const struct comm_part *send,
                    const struct comm_part *recv)
@@ -66,6 +68,8 @@ struct tensor rows_convert(struct step *s, enum category c, const char *op,
     int64_t rows = step_rows(s, to) / s->tp;
     struct tensor send, recv, out;
 
+    assert(x.rows == step_rows(s, to == LAYER_GDN ? LAYER_ATTENTION
+                                                  : LAYER_GDN));
     send = ten_act(s, c, op, x.rows, x.cols);
     RUN(s, gather, .out = send.m, .x = x, .r = e->send,
         .n = e->send_first[s->cp]);

@@ -1,6 +1,8 @@
 /* tensor.c - see tensor.h */
 #include "step/tensor.h"
 
+#include <assert.h>
+
 #include "base/num.h"
 
 static struct mat view(void *p, int64_t rows, int64_t cols, enum dtype t)
@@ -24,6 +26,7 @@ struct tensor ten_of(struct step *s, enum category c, const char *op,
     struct tensor x = {NULL, view(NULL, rows, cols, t)};
     int64_t bytes;
 
+    assert(rows >= 0 && cols >= 0 && c < CAT_COUNT);
     if (s->rc != ERR_OK) return x;
     if (!num_mul(rows, cols * dtype_bytes(t), &bytes)) {
         s->rc = too_large(s, op, rows, cols);
@@ -72,6 +75,7 @@ static void *advance(const struct mat *m, int64_t elements)
 
 struct mat mat_cols(struct mat m, int64_t first, int64_t n)
 {
+    assert(first >= 0 && n >= 0 && first + n <= m.cols);
     m.p = advance(&m, first);
     m.cols = n;
     return m;
@@ -79,6 +83,7 @@ struct mat mat_cols(struct mat m, int64_t first, int64_t n)
 
 struct mat mat_rows(struct mat m, int64_t first, int64_t n)
 {
+    assert(first >= 0 && n >= 0 && first + n <= m.rows);
     m.p = advance(&m, first * m.ld);
     m.rows = n;
     return m;
@@ -86,5 +91,7 @@ struct mat mat_rows(struct mat m, int64_t first, int64_t n)
 
 struct mat mat_shape(struct mat m, int64_t rows, int64_t cols)
 {
+    assert(m.ld == m.cols || m.rows <= 1);
+    assert(rows * cols == m.rows * m.cols);
     return view(m.p, rows, cols, m.t);
 }

@@ -5,6 +5,8 @@
 #include "step/layers.h"
 #include "step/weights.h"
 
+#include <assert.h>
+
 static void forward(struct step *s)
 {
     struct mode_keep keep = mode_keep(&s->c.mode);
@@ -118,6 +120,7 @@ static int check_data(const struct step *s, const struct step_data *data,
 int step_wave(struct step *s, int64_t wave, const struct step_data *data,
               struct step_result *out, struct err *e)
 {
+    assert(wave >= 0 && (s->k == NULL || data != NULL));
     *out = (struct step_result){0};
     s->e = e;
     s->rc = check_data(s, data, e);

@@ -6,6 +6,7 @@
 ** step_new, before any wave. The list of parameters is model/param.h's; this
 ** file only gives each entry its place in the layer tables.
 */
+#include <assert.h>
 #include <string.h>
 
 #include "step/weights.h"
@@ -195,6 +196,7 @@ void workspace_use(struct step *s, enum workspace w)
     int64_t layer = s->layer;
     int i;
 
+    assert(w < WS_COUNT);
     if (s->ws[w][0].b != NULL || s->rc != ERR_OK) return;
     s->layer = -1;
     for (i = 0; i < kind[w].n; i++)

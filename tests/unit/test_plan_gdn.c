@@ -444,7 +444,7 @@ static struct batch random_batch(void)
 
 static void random_config(struct gdn_config *c)
 {
-    struct plan_options o = {.ep = 1, .tp = 1, .owned_ms = -1,
+    struct plan_options o = {.cp = 1, .ep = 1, .tp = 1, .owned_ms = -1,
                              .profile = pick(0, 1) ? PLAN_NEW : PLAN_OLD};
     struct plan_config whole;
 

@@ -1,6 +1,7 @@
 /* check.c - what kernels of the cpu device need: room, and views that fit */
 #include "dev/cpu/cpu.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 void *cpu_scratch(struct dev *d, size_t bytes)
@@ -64,6 +65,7 @@ int cpu_misfit(struct err *e, const char *kernel, const char *view,
 int cpu_out_of_range(struct err *e, const char *kernel, const char *what,
                      int64_t at, int64_t is, int64_t n)
 {
+    assert(at >= 0);
     return err_set(e, ERR_RUN, "cpu %s: %s[%lld] is %lld, not in 0..%lld",
                    kernel, what, (long long)at, (long long)is,
                    (long long)n - 1);

@@ -90,6 +90,7 @@ void doc_heading(struct doc *d, int level, const char *id, const char *text)
 {
     struct block *b = add(d, BLOCK_HEADING);
 
+    assert(level >= 1 && level <= 3);
     if (b == NULL) return;
     b->level = level;
     b->id = copy(d, id, strlen(id));
