@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/num.h"
+#include "model/safetensors.h"
 
 #define HEADER_LIMIT (100 * 1000 * 1000)    /* as the format's own readers */
 #define INDEX_NAME "model.safetensors.index.json"
@@ -517,56 +518,6 @@ int checkpoint_find_any(const struct checkpoint *c, const char *name,
     return find(c, name, dim, n_dim, CKPT_I64, out, e);
 }
 
-static double from_f16(uint16_t h)
-{
-    int exponent = h >> 10 & 31;
-    double m = h & 1023, v;
-
-    if (exponent == 31) v = m == 0 ? (double)INFINITY : (double)NAN;
-    else if (exponent == 0) v = ldexp(m, -24);
-    else v = ldexp(m + 1024, exponent - 25);
-    return h >> 15 ? -v : v;
-}
-
-/* Element i of raw little-endian bytes. */
-static double decode(const unsigned char *raw, enum checkpoint_type t,
-                     int64_t i)
-{
-    uint16_t h;
-    uint32_t w;
-    float f;
-    double d;
-
-    switch (t) {
-    case CKPT_F64:
-        memcpy(&d, raw + 8 * i, 8);
-        return d;
-    case CKPT_F32:
-        memcpy(&f, raw + 4 * i, 4);
-        return (double)f;
-    case CKPT_F16:
-        memcpy(&h, raw + 2 * i, 2);
-        return from_f16(h);
-    case CKPT_BF16:
-        memcpy(&h, raw + 2 * i, 2);
-        w = (uint32_t)h << 16;
-        memcpy(&f, &w, 4);
-        return (double)f;
-    case CKPT_I32: {
-        int32_t n;
-        memcpy(&n, raw + 4 * i, 4);
-        return (double)n;
-    }
-    case CKPT_I64: {
-        int64_t n;
-        memcpy(&n, raw + 8 * i, 8);
-        return (double)n;
-    }
-    case CKPT_OTHER: break;
-    }
-    return 0;
-}
-
 int checkpoint_read(const struct checkpoint *c,
                     const struct checkpoint_tensor *t, int64_t first,
                     int64_t n, double *out, struct err *e)
@@ -586,7 +537,7 @@ int checkpoint_read(const struct checkpoint *c,
             return err_set(e, ERR_INPUT, "%s: cannot read %s: %s",
                            c->file[t->file].path, t->name, strerror(rc));
         for (i = 0; i < part; i++) {
-            out[i] = decode(raw, t->type, i);
+            out[i] = safetensors_number(raw, t->type, i);
             if (isfinite(out[i])) continue;
             return err_set(e, ERR_INPUT, "%s: %s: element %lld is %s, not a "
                            "finite number", c->file[t->file].path, t->name,

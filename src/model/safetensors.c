@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -16,6 +17,55 @@ uint16_t safetensors_bf16(double v)
     if ((w & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(w >> 16 | 64);
     w += 0x7FFFu + (w >> 16 & 1);
     return (uint16_t)(w >> 16);
+}
+
+static double from_f16(uint16_t h)
+{
+    int exponent = h >> 10 & 31;
+    double m = h & 1023, v;
+
+    if (exponent == 31) v = m == 0 ? (double)INFINITY : (double)NAN;
+    else if (exponent == 0) v = ldexp(m, -24);
+    else v = ldexp(m + 1024, exponent - 25);
+    return h >> 15 ? -v : v;
+}
+
+double safetensors_number(const unsigned char *raw, enum checkpoint_type t,
+                          int64_t i)
+{
+    uint16_t h;
+    uint32_t w;
+    float f;
+    double d;
+
+    switch (t) {
+    case CKPT_F64:
+        memcpy(&d, raw + 8 * i, 8);
+        return d;
+    case CKPT_F32:
+        memcpy(&f, raw + 4 * i, 4);
+        return (double)f;
+    case CKPT_F16:
+        memcpy(&h, raw + 2 * i, 2);
+        return from_f16(h);
+    case CKPT_BF16:
+        memcpy(&h, raw + 2 * i, 2);
+        w = (uint32_t)h << 16;
+        memcpy(&f, &w, 4);
+        return (double)f;
+    case CKPT_I32: {
+        int32_t n;
+        memcpy(&n, raw + 4 * i, 4);
+        return (double)n;
+    }
+    case CKPT_I64: {
+        int64_t n;
+        memcpy(&n, raw + 8 * i, 8);
+        return (double)n;
+    }
+    case CKPT_OTHER: break;
+    }
+    return 0;
 }
 
 static void put_header(struct safetensors *f, const char *name,

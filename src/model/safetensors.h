@@ -27,5 +27,8 @@ void safetensors_free(struct safetensors *f);
 
 /* The nearest bf16, ties to even; NaN stays NaN. */
 uint16_t safetensors_bf16(double v);
+/* Element i of raw little-endian bytes; 0 of CKPT_OTHER. */
+double safetensors_number(const unsigned char *raw, enum checkpoint_type t,
+                          int64_t i);
 
 #endif
