@@ -30,6 +30,8 @@ static int count_options(const struct command *c)
     return n;
 }
 
+/* getopt_long's tables from the command's own, so that options are listed
+** once. */
 static void make_tables(const struct command *c, struct tables *t)
 {
     size_t s = 0;
@@ -96,6 +98,7 @@ static int missing_value(const struct command *c, const struct tables *t,
                    c->name, o->name, o->name, o->arg);
 }
 
+/* An option with a list of values takes no other; the message lists them. */
 static int check_value(const struct command *c,
                        const struct command_option *o, const char *value,
                        struct err *e)
@@ -121,6 +124,7 @@ static int check_value(const struct command *c,
                    c->name, o->name, value, all);
 }
 
+/* One option as getopt found it; given twice only where it repeats. */
 static int take(struct args *a, int i, const char *value, int argc,
                 struct err *e)
 {

@@ -118,6 +118,7 @@ static void find_nccl(const struct cuda_module *m, struct finding *f)
                  "cuda)");
 }
 
+/* A GPU counts as good when a kernel has run on it, not when it is listed. */
 static void find_gpu(const struct cuda_module *m, int gpu, int n,
                      struct finding *f)
 {

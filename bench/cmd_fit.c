@@ -34,6 +34,7 @@ static void put_cell(struct buf *b, int64_t n, int width)
     buf_free(&cell);
 }
 
+/* An estimator's line; one that prices nothing says why in the same place. */
 static void put_answer(struct buf *b, const struct fit *f, int i)
 {
     const struct fit_answer *a = &f->answer[i];
@@ -181,6 +182,7 @@ static void put_advice(struct buf *b, const struct fit *f)
     buf_puts(b, " tokens (or more --cp or --ep)\n");
 }
 
+/* For people: what is held, what is left for a wave, then each answer. */
 static void put_text(struct buf *b, const struct fit *f)
 {
     int i;
@@ -233,6 +235,7 @@ static json_t *answer_json(const struct fit *f, int i)
         "budget_tokens", number(priced && a->budget >= 0, a->budget));
 }
 
+/* Beside the estimators' answers and with their keys: null where not known. */
 static json_t *simulated_json(const struct fit *f)
 {
     const struct simulated *x = &f->simulated;
@@ -277,6 +280,7 @@ static json_t *fit_json(const struct fit *f)
 
 /* ---- command ------------------------------------------------------------ */
 
+/* What both kinds of input come to, once they are a source. */
 static int answer(const struct args *a, const struct fit_source *s,
                   struct err *e)
 {
@@ -419,6 +423,8 @@ static bool is_scenario(const char *name)
     return n > 4 && strcmp(name + n - 4, ".lua") == 0;
 }
 
+/* FACTS, a scenario's case, or the options of plan: which one decides the
+** rest. */
 static int run(const struct args *a, struct err *e)
 {
     struct shape p;

@@ -248,6 +248,7 @@ static int put_topic(const struct args *a, const char *word, struct buf *out,
     return unknown_topic(a, word, e);
 }
 
+/* The whole program, a command or a topic, as text or JSON. */
 static int run(const struct args *a, struct err *e)
 {
     struct buf text = BUF_INIT;

@@ -95,6 +95,7 @@ static int run_table(const struct args *a, struct err *e)
     return import_table(a, e);
 }
 
+/* Files are read before anything is written: a bad one leaves DIR as it was. */
 static int run(const struct args *a, struct err *e)
 {
     const struct record_found *found;

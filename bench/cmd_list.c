@@ -83,6 +83,7 @@ static void put_short(const struct scenario_set *set, struct buf *b)
     }
 }
 
+/* One scenario in full: what can be set, and the cases that come of it. */
 static void put_long(const struct scenario *s, struct buf *b)
 {
     int64_t i;
@@ -121,6 +122,7 @@ static int load_shipped(const struct args *a, struct scenario_set *set,
     return rc;
 }
 
+/* Models, all scenarios that are shipped, or the one that is named. */
 static int run(const struct args *a, struct err *e)
 {
     struct scenario_limits limits = {.unsafe = args_has(a, "unsafe")};

@@ -34,6 +34,7 @@ static int read_text(const json_t *o, const char *key, const char *dir,
     return ERR_OK;
 }
 
+/* What a folder's run.json says of the run it is a part of. */
 static int read_shard(const char *dir, struct shard *out, struct err *e)
 {
     struct buf path = BUF_INIT;

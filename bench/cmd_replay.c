@@ -18,6 +18,7 @@ struct request {
 
 /* ---- settings ----------------------------------------------------------- */
 
+/* --set key=value. limit=? is no setting but a question. */
 static int one_setting(struct request *q, const char *set,
                        struct mem_config *c, bool first, struct err *e)
 {
@@ -101,6 +102,7 @@ static int read_request(const struct args *a, struct request *q,
 
 /* ---- files -------------------------------------------------------------- */
 
+/* One device of one file, to the text or to the list. */
 static int put_device(const struct args *a, struct request *q,
                       const struct snapshot *s, int64_t device,
                       const char *path, struct buf *text, json_t *list,
@@ -137,6 +139,7 @@ static bool is_wanted(const struct request *q, const struct snapshot *s,
         && (d->n_event > 0 || d->n_segment > 0);
 }
 
+/* Settings are a file's own, so --set is applied to each anew. */
 static int put_file(const struct args *a, struct request *q,
                     const char *path, struct buf *text, json_t *list,
                     struct err *e)
@@ -178,6 +181,7 @@ static int put_failure(const char *path, const struct err *why, json_t *files,
          ? ERR_OK : err_nomem(e);
 }
 
+/* A file that cannot be read is told in its place; the others are answered. */
 static int put_files(const struct args *a, struct request *q, json_t *files,
                      int *failed, struct err *e)
 {
@@ -213,6 +217,7 @@ static int put_files(const struct args *a, struct request *q, json_t *files,
     return rc;
 }
 
+/* Exit 3 at the end where some file failed, after all has been printed. */
 static int run(const struct args *a, struct err *e)
 {
     struct request q = {.text = BUF_INIT, .idle = BUF_INIT};

@@ -60,6 +60,7 @@ static void say_lines(const struct buf *lines)
         say_warning("%.*s", (int)strcspn(s, "\n"), s);
 }
 
+/* Missing gnuplot is a warning: the text does not need it. */
 static int run(const struct args *a, struct err *e)
 {
     struct buf published = BUF_INIT;

@@ -86,6 +86,7 @@ static int read_dump_rows(struct run *r, struct err *e)
     return ERR_OK;
 }
 
+/* From words to the run's context; what they exclude is checked here. */
 static int read_options(struct run *r, struct err *e)
 {
     const struct args *a = r->args;
@@ -143,6 +144,7 @@ static void take_shard(struct run *r)
     r->n_job = end - first;
 }
 
+/* The cases that --only leaves, of all scenarios, in order. */
 static int list_jobs(struct run *r, struct err *e)
 {
     const char *only = args_text(r->args, "only");
@@ -310,6 +312,8 @@ static int lost(const struct run *r, int64_t i, const struct case_result *c,
                    j->scenario->kase[j->index].name, c->message, left);
 }
 
+/* In the order of the cases, whichever worker was first: so files are the
+** same. */
 static int on_result(void *ctx, int64_t i, const struct case_result *c,
                      struct err *e)
 {
@@ -403,6 +407,8 @@ static int sum_up(struct run *r, struct err *e)
     return rc;
 }
 
+/* The cases, then what is said of all of them; the folder is closed in any
+** case. */
 static int run_all(struct run *r, struct err *e)
 {
     struct buf header = BUF_INIT;

@@ -33,6 +33,8 @@ static int read_words(const json_t *run, const char *key,
     return *n;
 }
 
+/* The scenarios that the folder's run was made of, read again as they were
+** set. */
 static int load(const char *dir, struct scenario_set *out, struct err *e)
 {
     struct scenario_limits limits = {0};
@@ -73,6 +75,8 @@ static int find(const struct scenario_set *set, const struct record_found *c,
                    c->shape.name);
 }
 
+/* A timeline is in no record: the wave is run once more, and must have its
+** peak. */
 static int look(const char *dir, const struct record_found *c,
                 const struct record_peak *p, struct timeline *out,
                 struct err *e)

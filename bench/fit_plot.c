@@ -45,6 +45,7 @@ static int put_point(const struct shape *s, const struct fit *at,
     return rc;
 }
 
+/* The gnuplot script beside the data, so that a picture can be drawn anew. */
 static void put_script(const struct fit *f, struct plot *p)
 {
     static const char *const colour[] = {"#56b4e9", "#0072b2", "#009e73"};

@@ -56,6 +56,7 @@ static void put_wrapped(struct buf *b, const char *text, int at, int indent)
     buf_putc(b, '\n');
 }
 
+/* One line of the help: the left column, then the text beside or below it. */
 static void put_option(struct buf *b, const struct command_option *o)
 {
     char left[64], text[512];
@@ -157,6 +158,8 @@ void help_program(const struct command *const *all, struct buf *out)
 
 /* ---- the same as JSON --------------------------------------------------- */
 
+/* The same for programs; what is absent is null, so that keys are always
+** there. */
 static json_t *option_json(const struct command_option *o)
 {
     json_t *v = json_object();

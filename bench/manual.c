@@ -28,6 +28,7 @@ static void put_text(struct buf *b, const char *s)
     }
 }
 
+/* The manual page's form of an option, from the same table as the help. */
 static void put_option(struct buf *b, const struct command_option *o)
 {
     int i;

@@ -65,6 +65,7 @@ int plan_args_model(const char *name, char **path, struct err *e)
                      NULL, path, e);
 }
 
+/* A shipped model by name, or a file; which one decides how facts name it. */
 static int read_model(const struct args *a, struct shape *out,
                       struct err *e)
 {
@@ -155,6 +156,7 @@ static int pick_sequences(const struct args *a, const struct corpus *c,
     return err_wrap(e, "--select");
 }
 
+/* Recorded sequences: the tree beside them is found where none is named. */
 static int read_sequences(const struct args *a, struct batch *out,
                           struct err *e)
 {
@@ -179,6 +181,7 @@ static int read_sequences(const struct args *a, struct batch *out,
     return rc;
 }
 
+/* Three ways to say a batch exclude each other, before any file is read. */
 static int read_batch(const struct args *a, struct batch *out, struct err *e)
 {
     const char *lengths = args_text(a, "lengths");

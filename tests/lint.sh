@@ -190,6 +190,27 @@ if command -v ctags >/dev/null && ctags --version | grep -q Universal; then
                 print $2 ":" from ": " $1 " has " to - from + 1 " lines"
         }' >"$found"
     check 'functions: 60 lines'
+
+    # From the first line of its head to its last.
+    ctags --languages=C --kinds-C=f --fields=+ne -f - \
+        $(echo "$sources" | grep '^src/\|^bench/') | awk -F'\t' '
+        /\tfile:/ {
+            for (i = 4; i <= NF; i++) {
+                if ($i ~ /^line:/) from = substr($i, 6) + 0
+                if ($i ~ /^end:/) to = substr($i, 5) + 0
+            }
+            if (to - from < 20) next
+            if ($2 != file) {
+                n = 0
+                while ((getline line[++n] <$2) > 0) {}
+                close($2)
+                file = $2
+            }
+            while (from > 1 && line[from - 1] ~ /^[a-z ].*[^;{}\/]$/) from--
+            if (line[from - 1] !~ /\*\/$/)
+                print $2 ":" from ": " $1 " does not say why it exists"
+        }' >"$found"
+    check 'static functions over 20 lines say why they exist'
 else
     echo 'lint: no Universal Ctags: length of functions not checked'
 fi

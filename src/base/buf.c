@@ -14,6 +14,7 @@ void buf_free(struct buf *b)
     *b = (struct buf)BUF_INIT;
 }
 
+/* Failure sticks, so that callers append without asking and look once. */
 static bool grow(struct buf *b, size_t need)
 {
     size_t cap = b->cap ? b->cap : 64;

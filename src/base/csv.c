@@ -68,6 +68,7 @@ static bool room(void **p, size_t n, size_t *cap, size_t size)
     return true;
 }
 
+/* libcsv's callback: cells lie in one text, and count where they begin. */
 static void on_cell(void *s, size_t len, void *ctx)
 {
     struct reader *r = ctx;
@@ -92,6 +93,7 @@ static void on_cell(void *s, size_t len, void *ctx)
         r->inner++;
 }
 
+/* Ends a row: as many cells as the header has, and the line it began in. */
 static void on_row(int end, void *ctx)
 {
     struct reader *r = ctx;
@@ -187,6 +189,8 @@ static int check_names(const struct csv_table *t, struct err *e)
     return rc;
 }
 
+/* A mark of byte order is skipped; a NUL would end texts early, so it is
+** refused. */
 static int parse_into(struct csv_table *t, const char *text, size_t len,
                       struct err *e)
 {

@@ -49,6 +49,7 @@ static int read_sequence(struct corpus *c, const struct csv_table *t,
     return ERR_OK;
 }
 
+/* With a tree a sequence is its leaf, without one its length. */
 static int read_sequences(struct corpus *c, const char *path,
                           const int64_t *where, struct err *e)
 {
@@ -155,6 +156,7 @@ int corpus_find_tree(const char *sequences_path, char **out, struct err *e)
 
 /* ---- subsets ------------------------------------------------------------ */
 
+/* A sequence that is chosen twice would be packed once and counted twice. */
 static int check_pick(const struct corpus *c, const int64_t *pick, int64_t n,
                       struct err *e)
 {
@@ -226,6 +228,8 @@ static void join_only_children(const struct batch *tree, struct subset *s)
     }
 }
 
+/* The radix tree of the chosen leaves alone, prefixes that now are one
+** joined. */
 static int pick_subtree(const struct corpus *c, const int64_t *pick, int64_t n,
                         struct batch *out, struct err *e)
 {

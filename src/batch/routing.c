@@ -217,6 +217,7 @@ static int received_loads(const struct routing *r, int64_t wave,
     return ERR_OK;
 }
 
+/* In integers, to the nearest pair: the same on every machine. */
 static int received_share(const struct routing *r, int64_t ep, int64_t total,
                           int64_t *out, struct err *e)
 {
@@ -280,6 +281,7 @@ static int received_scaled(const struct routing *r, const int64_t *cell,
     return ERR_OK;
 }
 
+/* Recorded counts as they are; where another batch was recorded, its loads. */
 static int received_histogram(const struct routing *r, int64_t wave,
                               int64_t layer, int64_t experts, int64_t ep,
                               int64_t first, int64_t total, int64_t *out,
@@ -388,6 +390,7 @@ static int measure(const struct csv_table *t, const int64_t *column,
     return ERR_OK;
 }
 
+/* -1 marks what no row has set, so that a cell given twice is found. */
 static int fill(const struct csv_table *t, const int64_t *column,
                 struct routing *r, struct err *e)
 {

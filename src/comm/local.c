@@ -189,6 +189,7 @@ static int same_sizes(const struct group *g, struct err *e)
     return ERR_OK;
 }
 
+/* Ranks that sum different things would wait or read beyond; said before. */
 static int same_matrix(const struct group *g, struct err *e)
 {
     static const char *const name[] = {"bf16", "f32", "f64", "i32", "i64",

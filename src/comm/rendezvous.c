@@ -318,6 +318,7 @@ static int reach(const struct rendezvous *r, int64_t end, struct err *e)
     return fd;
 }
 
+/* A rank's side of the meeting: it says who it is and hears whether all fit. */
 static int visit(const struct rendezvous *r, int *fd, struct err *e)
 {
     int64_t end = wire_now_ms() + r->deadline_ms;

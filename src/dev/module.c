@@ -39,6 +39,7 @@ static bool beside_program(char *out)
     return in_folder(self, out);
 }
 
+/* Where a module may lie, in the order that the help tells. */
 static int find(const char *path, const char *prefix, char *out,
                 struct err *e)
 {

@@ -34,6 +34,7 @@ static int64_t count_slots(const struct price_facts *f)
     return n;
 }
 
+/* What a rank holds between waves follows from its list of parameters. */
 static int measure_base(const struct price_facts *f, struct fit_base *out,
                         struct err *e)
 {

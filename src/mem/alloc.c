@@ -27,6 +27,8 @@ enum { POOL_SMALL, POOL_LARGE };
 
 /* ---- settings ----------------------------------------------------------- */
 
+/* PyTorch's own bounds: a setting beyond them would mean something else
+** there. */
 static int check_config(const struct mem_config *c, struct err *e)
 {
     if (c->max_split_bytes != 0 && c->max_split_bytes < LARGE_SEGMENT)

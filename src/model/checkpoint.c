@@ -60,6 +60,8 @@ static enum checkpoint_type type_parse(const char *s)
 
 /* ---- one tensor of a header ---------------------------------------------- */
 
+/* A shape whose product or bytes overflow is refused before anything is
+** read. */
 static int read_shape(const struct js *o, struct checkpoint_tensor *t,
                       struct err *e)
 {
@@ -220,6 +222,7 @@ static int check_apart(struct checkpoint *c, int64_t first, struct err *e)
     return ERR_OK;
 }
 
+/* The header alone: tensors stay in the file until they are asked for. */
 static int read_file(struct checkpoint *c, int64_t index, struct err *e)
 {
     int64_t first = c->n;

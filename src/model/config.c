@@ -133,6 +133,7 @@ static int check_ints(const struct config *c, const struct model *m)
 
 /* ---- what would compute something else ----------------------------------- */
 
+/* Keys that would make another model of it: better refused than left out. */
 static int refuse_unknown_layers(const struct config *c)
 {
     static const char *const off[] = {"attention_bias", "mlp_bias",
@@ -207,6 +208,7 @@ static int read_tied(const struct config *c, struct model *m)
     return rc;
 }
 
+/* What the family fixes, then what its config may still say. */
 static int read_gates(const struct config *c, struct model *m)
 {
     unsigned parts = c->family->parts;
@@ -308,6 +310,7 @@ static int read_rope_type(const struct config *c, const char *where,
                     "supported" : "only \"default\" is supported");
 }
 
+/* The key has moved between versions of the format; each place is looked at. */
 static int read_rope(const struct config *c, struct model *m)
 {
     const char *key = "partial_rotary_factor";
@@ -334,6 +337,7 @@ static int read_rope(const struct config *c, struct model *m)
 
 /* ---- layer kinds --------------------------------------------------------- */
 
+/* A list of kinds wins over an interval, as in transformers. */
 static int kinds_from_types(const struct config *c, const struct js *types,
                             struct model *m)
 {

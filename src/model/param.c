@@ -23,6 +23,7 @@ enum width {
     W_RANK
 };
 
+/* The only place where a name of a width becomes a number. */
 static int64_t width_of(const struct model *m, int64_t ep, int64_t r,
                         enum width w)
 {
@@ -162,6 +163,7 @@ struct maker {
     struct err *e;
 };
 
+/* Absent tensors have a width of 0 and vanish here; sums are checked once. */
 static int add(struct maker *k, struct param p)
 {
     int64_t i;
@@ -216,6 +218,7 @@ static int add_base(struct maker *k, int64_t layer)
     return ERR_OK;
 }
 
+/* Routed experts have their pair transposed and stacked, others plain. */
 static int add_adapters(struct maker *k, int64_t layer)
 {
     int s;

@@ -84,6 +84,7 @@ static int check_pattern(const struct peft *f, const struct js *top,
     return ERR_OK;
 }
 
+/* An adapter of another rank or kind would load and mean something else. */
 static int check_config(struct peft *f, const struct js *top, double alpha,
                         struct err *e)
 {
@@ -163,6 +164,7 @@ static char *known_names(const struct peft *f, const struct param_list *l,
     return all;
 }
 
+/* A tensor that no projection takes is a mistake of names, not one to skip. */
 static int check_known(const struct peft *f, const char *names, size_t n,
                        struct err *e)
 {

@@ -72,6 +72,7 @@ static void put_patterns(const struct peft_source *s, json_t *v)
     json_object_set_new(v, "alpha_pattern", alpha);
 }
 
+/* What peft reads; keys that it fills in by itself are left out. */
 static int save_config(const struct peft_source *s, const char *path,
                        struct err *e)
 {
@@ -146,6 +147,7 @@ static int save_values(const struct peft_source *s, const char *path,
     return rc;
 }
 
+/* Adam's moments beside the adapters, so that training can go on. */
 static int save_moments(const struct peft_source *s, const char *path,
                         struct err *e)
 {

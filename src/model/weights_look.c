@@ -71,6 +71,7 @@ static int check_all(struct look *l, struct err *e)
 
 /* ---- what is there ------------------------------------------------------- */
 
+/* A line on a folder: types and bytes tell a quantized one at once. */
 static void put_held(struct look *l)
 {
     static const char *const type[] = {"BF16", "F16", "F32", "F64", "I32",

@@ -3,6 +3,7 @@
 
 #include "base/num.h"
 
+/* A segment that follows its parent at once goes on its chain. */
 static void join_segments(const struct batch *b, int64_t *chain_of,
                           struct chains *c)
 {

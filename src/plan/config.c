@@ -57,6 +57,7 @@ static double scaled(double reference, double size)
     return pow(reference / size, 0.75);
 }
 
+/* The planner's constants, scaled from the shape that they were measured at. */
 static void configure_gdn(const struct model *m, const struct plan_options *o,
                           struct gdn_config *c)
 {

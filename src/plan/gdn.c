@@ -56,6 +56,7 @@ static int64_t shard_cross(const struct ownership *own, int64_t start,
     return cross;
 }
 
+/* Only segments that lie on several ranks can be chained at all. */
 static bool find_legal(struct gdn *g, const struct chunks *chunks,
                        const struct layout *l, struct arena *a)
 {
@@ -228,6 +229,7 @@ static void add_to_level(const struct gdn *g, int64_t i, struct level *d,
     d->chained++;
 }
 
+/* Work by depth: a level waits for the one above it. */
 static void measure(const struct gdn *g, struct extent *x)
 {
     int64_t d, i, r;

@@ -131,6 +131,7 @@ static void add_group(struct chain_search *s, const uint64_t *bits)
     s->n_group++;
 }
 
+/* What a candidate's segments cost chained and whole, for its order. */
 static void measure_candidate(const struct gdn *g, const int64_t *member,
                               struct candidate *c)
 {

@@ -72,6 +72,7 @@ static void place_keys(const struct ownership *o, const struct key *key,
     }
 }
 
+/* One rank's fetches of one wave, in the order in which rows arrive. */
 static bool fetch_wave(const struct ownership *o, const struct key *key,
                        int64_t n, struct arena *keep, struct arena *scratch,
                        struct fetch *f)

@@ -104,6 +104,7 @@ static bool plan_attention(struct steps *s)
                           &s->own);
 }
 
+/* A forced cut, the search, or, without GDN layers, the attention layout. */
 static bool plan_gdn(struct steps *s)
 {
     int64_t cut = s->options->gdn_cut_rows > 0 ? s->options->gdn_cut_rows

@@ -22,6 +22,7 @@ static int bad_stage(int64_t rank, int64_t stage, struct err *e,
                    ": %s", rank, stage, why);
 }
 
+/* A recorded layout comes from outside: what no plan could have is named. */
 static int check_stage(const struct rank_plan *r, int64_t rank, int64_t i,
                        struct err *e)
 {

@@ -137,6 +137,7 @@ static void count_queries(struct search *s, const struct layout *l, int64_t j)
     }
 }
 
+/* Everything that a score needs of a layout, in one pass over its runs. */
 static void count_all(struct search *s, const struct layout *l)
 {
     int64_t n_run = find_runs(s, l->owner), i, j;
@@ -197,6 +198,7 @@ static bool is_active(const struct tally *t)
     return t->pairs > 0 || t->recv.rows > 0 || t->recv.ranges > 0;
 }
 
+/* Stages overlap with the fetch of the next one (planner.md 4). */
 static double direction_ms(const struct search *s, int64_t rank, int64_t waves,
                            bool backward)
 {

@@ -114,6 +114,7 @@ static bool continues(const struct slices *s)
     return true;
 }
 
+/* Queries that see the same keys as those before go into the same slices. */
 static void finish_group(struct slices *s, int64_t row, int64_t rows)
 {
     int64_t i, n = s->n - s->group;

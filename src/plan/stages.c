@@ -106,6 +106,7 @@ static int64_t to_local(const struct places *own, const struct range *packed,
     return k;
 }
 
+/* What a rank sends is what the others fetch of it, in their order. */
 static bool make_sends(struct maker *m, int64_t rank, int64_t wave,
                        struct stage *s)
 {

@@ -26,6 +26,7 @@ static void even_group(const struct price_facts *f, int64_t g, int64_t *rows,
     out->attention_retained = retained;
 }
 
+/* The same facts with even shares, priced as any others are. */
 static int price_even(const struct price_facts *f, struct price_group *group,
                       int64_t *numbers, int64_t *raw, struct err *e)
 {

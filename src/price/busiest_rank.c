@@ -49,6 +49,7 @@ static int64_t group_stage(const struct price_wave *w, int64_t g,
     return price_sum(term);
 }
 
+/* The published floor: the dearest group's stage on the wider mixer. */
 static struct floor floor_of(const struct price_wave *w)
 {
     const struct price_facts *f = w->f;

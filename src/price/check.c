@@ -28,6 +28,7 @@ static bool within(struct err *e, int64_t v, int64_t lo, int64_t hi,
     return false;
 }
 
+/* Bounds that keep every later product within 64 bits. */
 static int check_wave(const struct price_facts *f, struct err *e)
 {
     const struct {
@@ -130,6 +131,7 @@ static int check_covers(const struct price_group *p, int64_t g, int64_t r,
                    (long long)r, (long long)own);
 }
 
+/* Each stage for itself, then that exactly one is local. */
 static int check_stages(const struct price_group *p, int64_t g, int64_t r,
                         struct err *e)
 {
@@ -200,6 +202,7 @@ static int check_layouts(const struct price_facts *f, int64_t g,
     return rc;
 }
 
+/* Rows of all ranks, and that their sum still fits. */
 static int check_group(const struct price_facts *f, int64_t g, struct err *e)
 {
     const struct price_group *p = &f->group[g];

@@ -151,6 +151,7 @@ static int read_flags(const struct js *top, struct price_facts *f,
     return rc;
 }
 
+/* Required keys in the order of the format, so that the first gap is named. */
 static int read_wave(const struct js *top, struct price_facts *f,
                      struct err *e)
 {
@@ -371,6 +372,8 @@ static int read_routing(const struct js *at, int64_t cp, int64_t layers,
     return rc == ERR_OK ? read_pairs(at, cp, layers, g, e) : rc;
 }
 
+/* Arrays are as long as there are ranks; the count is checked as they are
+** read. */
 static int read_group(const struct js *at, int64_t cp, int64_t layers,
                       struct price_group *g, struct err *e)
 {
@@ -394,6 +397,7 @@ static int read_group(const struct js *at, int64_t cp, int64_t layers,
     return rc;
 }
 
+/* At least one group, or there is nothing to price. */
 static int read_groups(const struct js *top, struct price_facts *f,
                        struct err *e)
 {
@@ -436,6 +440,7 @@ static int read_word(const struct js *top, const char *key,
                                         word);
 }
 
+/* Words of selective recompute as a set. */
 static int read_modules(const struct js *top, unsigned *out, struct err *e)
 {
     struct js at = js_get(top, "recompute_modules");

@@ -401,6 +401,7 @@ static void add_cold(const struct rank *r, bool backward, struct kept *k)
                                r->rows[LAYER_ATTENTION]));
 }
 
+/* A wave's peak is the largest of a few instants; each is priced. */
 static struct kept peak_of(const struct rank *r)
 {
     enum wave_kind wave = r->f->mode.wave;
@@ -452,6 +453,7 @@ static int64_t rank_records(const struct price_facts *f, int64_t number)
     return sum;
 }
 
+/* A rank's rows of all groups that count, padded as the step pads them. */
 static struct rank rank_of(const struct price_facts *f, int64_t number)
 {
     const struct model *m = f->model;

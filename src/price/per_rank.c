@@ -136,6 +136,7 @@ bool price_lacks_stages(const struct price_wave *w, struct err *e)
     return false;
 }
 
+/* Each rank's gradients beside its own floor (pricing.md 8). */
 static int price_ranks(const struct price_wave *w, struct estimate *out,
                        struct err *e)
 {

@@ -459,6 +459,7 @@ static void take(const int64_t term[CAT_COUNT], int64_t rank, bool head,
     memcpy(out->term, term, sizeof out->term);
 }
 
+/* One rank: its layers, and its head beside what others leave. */
 static void price_rank_any(const struct price_wave *w, int64_t r,
                            struct estimate *out)
 {

@@ -107,6 +107,7 @@ static void put_routing(const struct price_group *g, int64_t cp,
     set(o, "routed_pairs", pairs, ok);
 }
 
+/* A group as FACTS.json has it, so that output can be input. */
 static json_t *group_json(const struct price_group *g, int64_t cp,
                           int64_t layers, bool *ok)
 {

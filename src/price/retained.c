@@ -298,6 +298,7 @@ static int divide(struct wave *w, struct estimate *out, struct err *e)
     return ERR_OK;
 }
 
+/* All published versions differ in what they sum, not in how they answer. */
 static int retained(const struct price_facts *f, enum version version,
                     const char *name, struct estimate *out, struct err *e)
 {

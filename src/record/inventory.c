@@ -91,6 +91,7 @@ static void start_tensor(struct record_tensor *x, const struct mem_event *t,
     };
 }
 
+/* Tensors that are alike become one row, or the table had thousands. */
 static int join(const struct walk *w, const struct record_layer *which,
                 struct record_tensor *out, int64_t *n_out,
                 int64_t kept[CAT_COUNT], struct err *e)

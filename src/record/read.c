@@ -199,6 +199,7 @@ static const struct kind kinds[] = {
     KIND(RECORD_LOSSES, struct record_loss, loss, loss, n_loss),
 };
 
+/* Rows of one case may lie apart in the file; here they come together. */
 static int place_rows(struct record_set *s, const struct kind *k,
                       const int64_t *owner, int64_t *next, char *base,
                       struct err *e)

@@ -226,6 +226,7 @@ static void put_peak_total(struct rows *r)
     put_peak_row(r, most, &w->rank[most]);
 }
 
+/* Every rank's categories, and the most-loaded rank as "max". */
 static void put_peaks(struct rows *r)
 {
     const struct record_wave *w = r->w;
@@ -314,6 +315,7 @@ static void put_estimate_ranks(struct rows *r, const struct estimate *e)
     }
 }
 
+/* What an estimator does not cover keeps its row, with the reason. */
 static void put_estimates(struct rows *r)
 {
     int64_t i;

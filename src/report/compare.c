@@ -82,6 +82,7 @@ static void put_side(struct work *w, struct table *t,
         cell_text(&w->d, t, r ? record_status_name(r->status) : NULL);
 }
 
+/* A figure that one folder alone has is a change too. */
 static void put_change(struct work *w, const struct record_found *c,
                        const struct record_row *a, const struct record_row *b)
 {
@@ -130,6 +131,7 @@ static int64_t compare_case(struct work *w, const struct record_found *a,
     return n;
 }
 
+/* By name, not by place: cases may have been added between. */
 static int compare_cases(struct work *w, int64_t *more, struct err *e)
 {
     struct buf key = BUF_INIT;

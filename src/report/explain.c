@@ -7,6 +7,7 @@
 #include "report/report.h"
 #include "report/view.h"
 
+/* What the case is, before any number of it. */
 static void put_shape(struct doc *d, const struct record_found *c)
 {
     const struct record_case *s = &c->shape;
@@ -116,6 +117,8 @@ static void put_estimators(struct doc *d, const struct record_found *c,
     }
 }
 
+/* Where the rank's peak lies, then its categories beside the estimate's
+** terms. */
 static void put_rank(struct doc *d, const struct record_found *c,
                      int64_t wave, int64_t rank)
 {

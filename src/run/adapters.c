@@ -41,6 +41,7 @@ static void learned_free(struct learned *a)
     param_list_free(&a->list);
 }
 
+/* Gathers what is spread over ranks: each holds its own experts. */
 static int get_all(const struct ranks *r, enum step_adapter what,
                    struct learned *out, struct err *e)
 {

@@ -28,6 +28,7 @@ static void put_batch(const struct batch *b, struct buf *out)
     buf_puts(out, "},\n");
 }
 
+/* With all digits, so that the case is the same when it is read again. */
 static void put_routing(const struct routing *r, struct buf *out)
 {
     switch (r->kind) {

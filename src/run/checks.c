@@ -50,6 +50,7 @@ static int64_t tape_exception(const struct model *m, const struct stage *s,
     return first < 0 ? 0 : first - least;
 }
 
+/* The sizes that are priced against those that the executor allocates. */
 static int check_mirror(const struct model *m, struct record_check *c,
                         struct err *e)
 {
@@ -105,6 +106,7 @@ static int random_split(const struct model *m, uint64_t *state, int64_t *bound,
     return rc;
 }
 
+/* No split of the rows may cost less than the lower bound says. */
 static int check_bound(const struct model *m, struct record_check *c,
                        char *note, size_t cap, struct err *e)
 {
@@ -185,6 +187,7 @@ static int64_t uncovered(const struct plan *p)
            size_of(attention - p->tokens) + size_of(gdn - p->tokens);
 }
 
+/* Every row held once, every pair seen once, on trees that nobody chose. */
 static int check_coverage(const struct model *m, struct record_check *c,
                           struct err *e)
 {
@@ -235,6 +238,7 @@ static int share_peak(const struct run_context *x, const struct model *m,
     return rc;
 }
 
+/* More load on one rank may never make the peak smaller. */
 static int check_routing(const struct run_context *x, const struct model *m,
                          struct record_check *c, char *note, size_t cap,
                          struct err *e)

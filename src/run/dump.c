@@ -19,6 +19,7 @@ static void *copy_of(const void *x, int64_t n, size_t width)
     return p;
 }
 
+/* Now: the next wave overwrites them. */
 static int take_gradients(const struct ranks_one *o, struct rank_dump *d,
                           struct err *e)
 {
@@ -89,6 +90,7 @@ struct labels {
     int64_t n_more;
 };
 
+/* A row's first target goes to the row, others to the list behind. */
 static void gather_labels(const struct ranks *r, int64_t wave,
                           struct labels *l)
 {
@@ -127,6 +129,7 @@ static void put_whole(struct safetensors *f, const char *name,
     free(v);
 }
 
+/* One block of memory for all lists, as long as all ranks' labels. */
 static void put_labels(struct safetensors *f, const struct ranks *r,
                        int64_t wave)
 {
@@ -169,6 +172,7 @@ static void put_tokens(struct safetensors *f, const struct ranks *r)
     free(v);
 }
 
+/* Only rows that were asked for: all would be rows x vocabulary numbers. */
 static void put_logits(struct safetensors *f, const struct ranks *r,
                        int64_t wave)
 {
@@ -270,6 +274,8 @@ static int put_gradients(struct safetensors *f, const struct ranks *r,
 
 /* ---- the file ------------------------------------------------------------ */
 
+/* One file a wave, all ranks in it: readers need not know how many there
+** were. */
 static int write_wave(const struct ranks *r, int64_t wave, struct err *e)
 {
     struct safetensors f = SAFETENSORS_INIT;

@@ -283,6 +283,8 @@ static int make_folder(const char *path, enum run_file_kind kind,
     return rc;
 }
 
+/* Names come from cases: a folder on the way is made, a link is not
+** followed. */
 static int write_file(const char *dir, const char *snapshots,
                       const struct run_file *f, struct err *e)
 {

@@ -101,6 +101,7 @@ static int find_columns(const struct csv_table *t, struct columns *c,
     return rc;
 }
 
+/* A row of a user's table, each number held to what the case can have. */
 static int take_row(struct import *m, const struct csv_table *t,
                     const struct columns *c, int64_t row, struct err *e)
 {
@@ -346,6 +347,7 @@ static int make_waves(const struct import *m, struct record_wave *out,
     return rc;
 }
 
+/* As a case of device "import" beside the one it is of. */
 static int append(const struct import *m, const char *dir,
                   const struct record_wave *wave, int64_t n, struct err *e)
 {

@@ -16,6 +16,7 @@ static int64_t least_of(const struct record_found *f, int64_t wave,
                                                                      : 0;
 }
 
+/* A peak below what the rank must hold is of another run: better refused. */
 static int check_rank(struct import *m, int64_t wave, int64_t rank,
                       struct err *e)
 {

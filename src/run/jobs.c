@@ -74,6 +74,7 @@ static void work(const struct run_context *x, const struct run_job *j, int fd)
     _exit(b.failed || sent < b.len);
 }
 
+/* A worker is a fork: it has the scenarios already, and dies alone. */
 static int start(struct pool *p, struct worker *w, struct err *e)
 {
     pid_t parent = getpid();

@@ -61,6 +61,7 @@ static int find_segment(const struct label_list *l, const struct js *line,
                     "is one more (say where it ends: segment)", number);
 }
 
+/* A line of the file: its keys, and that its tokens are its segment's. */
 static int open_sequence(const struct label_list *l, const struct js *line,
                          int64_t number, struct sequence *s, struct err *e)
 {

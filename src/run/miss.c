@@ -67,6 +67,7 @@ int miss_fingerprint(const json_t *report, char out[20], struct err *e)
 
 /* ---- writing ------------------------------------------------------------ */
 
+/* A peak with everything that is needed to look for what was missed. */
 static json_t *rank_json(const struct mem_peak *p)
 {
     json_t *v = json_object(), *by = json_object();
@@ -191,6 +192,7 @@ static int embed_model(const struct run_work *w, struct price_facts *f,
     return rc;
 }
 
+/* Facts with the model inside, so that the report can be priced anywhere. */
 static int report_json(const struct run_work *w, int64_t wave,
                        const json_t *names, json_t **out, struct err *e)
 {

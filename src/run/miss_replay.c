@@ -93,6 +93,7 @@ static int check_rank(const struct js *rank, int64_t peak, struct err *e)
     return ERR_OK;
 }
 
+/* The named rank must be the one with that peak, or the report was edited. */
 static int check_peak(const struct js *top, struct err *e)
 {
     struct js peak, ranks, rank;

@@ -163,6 +163,7 @@ int processes_exchange(struct ranks *r, struct err *e)
 
 /* ---- what is recorded of each rank -------------------------------------- */
 
+/* What rank 0 needs of this rank: outcome, waves, the driver's rows. */
 static void pack(const struct run_work *w, const struct ranks *r, int rc,
                  const struct err *e, struct buf *out)
 {
@@ -196,6 +197,7 @@ static const char *keep_op(struct run_work *w, int64_t at, const char *op)
     return room;
 }
 
+/* Names are sent by number, so that no pointer crosses. */
 static int unpack_driver(struct run_work *w, int64_t rank, const char *p,
                          size_t n, struct err *e)
 {
@@ -218,6 +220,7 @@ static int unpack_driver(struct run_work *w, int64_t rank, const char *p,
     return ERR_OK;
 }
 
+/* Lengths first: the bytes come from another process. */
 static int unpack(struct run_work *w, const struct ranks *r, int64_t rank,
                   const struct buf *b, struct outcome *out, struct err *e)
 {
@@ -240,6 +243,7 @@ static int unpack(struct run_work *w, const struct ranks *r, int64_t rank,
     return unpack_driver(w, rank, b->data + fixed, b->len - fixed, e);
 }
 
+/* Every rank is read, also after one that failed: the first error is told. */
 static int unpack_all(struct run_work *w, const struct ranks *r,
                       const struct buf *all, int rc, struct err *e)
 {

@@ -18,6 +18,7 @@ static enum dtype dtype_of(const char *name)
 
 /* ---- one rank ----------------------------------------------------------- */
 
+/* From the case's words to the step's: the only place where they meet. */
 static struct step_config config_of(const struct ranks_one *o)
 {
     const struct run_work *w = o->all->w;
@@ -178,6 +179,7 @@ static void *rank_thread(void *arg)
 
 /* ---- all ranks ---------------------------------------------------------- */
 
+/* All room first, so that no rank finds itself alone in an exchange. */
 static int ranks_open(struct ranks *r, struct err *e)
 {
     const struct run_work *w = r->w;

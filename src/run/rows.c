@@ -14,6 +14,7 @@ static const char *batch_name(enum batch_kind k)
     return name[k];
 }
 
+/* The words of cases.csv, short and the same for the same routing. */
 static void put_routing(const struct routing *r, char *out, size_t cap)
 {
     int n;

@@ -114,6 +114,7 @@ static int run_all(struct run_work *w, struct err *e)
     return rc;
 }
 
+/* Also after a part has failed: what was not reached is zero. */
 static void work_free(struct run_work *w)
 {
     int64_t i;

@@ -159,6 +159,7 @@ static json_t *estimate_json(const struct estimate *x, int64_t peak)
     return v;
 }
 
+/* A wave with every rank and estimator, for --json. */
 static json_t *wave_json(const struct run_work *w, int64_t i)
 {
     const struct run_wave *v = &w->wave[i];
@@ -186,6 +187,7 @@ static json_t *wave_json(const struct run_work *w, int64_t i)
     return o;
 }
 
+/* A case that failed has the same keys as one that ran. */
 static int put_json(const struct run_work *w, struct case_result *out,
                     struct err *e)
 {

@@ -229,6 +229,7 @@ static int record_worst(const struct run_context *x, const char *dir,
     return rc;
 }
 
+/* As a scenario, so that the cases can be run and looked at again. */
 static int write_worst(const char *path, const char *data,
                        const struct run_job *job,
                        const int64_t *at, int64_t n, struct err *e)

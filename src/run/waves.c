@@ -65,6 +65,7 @@ static int list_kept(struct run_work *w, const struct ranks_one *o, int64_t i,
     return rc;
 }
 
+/* What records keep of a rank's wave; the rest of the result is the step's. */
 static int note_wave(struct run_work *w, const struct ranks_one *o, int64_t i,
                      struct err *e)
 {
@@ -224,6 +225,7 @@ struct given {
     struct step_data data;
 };
 
+/* The ranks at work, then held beside dry: both must take the same memory. */
 static int run_computing(struct run_work *w, const struct given *g,
                          struct err *e)
 {

@@ -86,6 +86,7 @@ static void check_name(const struct decl *d, const char *name)
                   "program takes such a cell for a formula)");
 }
 
+/* A name of a shipped model or a path; a mistyped one gets a suggestion. */
 static void read_model(const struct decl *d, struct scenario_case *c)
 {
     lua_State *L = d->L;
@@ -192,6 +193,8 @@ static unsigned read_set(const struct decl *d, const char *key,
     return set;
 }
 
+/* Recompute, gradients and kind of wave, and which of them exclude each
+** other. */
 static void read_mode(const struct decl *d, struct scenario_case *c)
 {
     struct mode *o = &c->mode;
@@ -235,6 +238,7 @@ static void copy_layout(lua_State *L, const struct api_batch *b,
     }
 }
 
+/* Takes the batch over from Lua's value, which may serve several cases. */
 static void read_batch(const struct decl *d, struct scenario_case *c)
 {
     lua_State *L = d->L;
@@ -270,6 +274,7 @@ static const struct field plan_fields[] = {
     END,
 };
 
+/* Forced cuts are for tests; of a recorded layout there is nothing to plan. */
 static void read_plan(const struct decl *d, struct scenario_case *c)
 {
     static const char *const profiles[] = {"old", "new", NULL};
@@ -330,6 +335,7 @@ static void name_case(struct decl *d, int64_t number, char *out, size_t size)
     }
 }
 
+/* Every key of a case once, those that others depend on first. */
 static void read_case(lua_State *L, int64_t number, const struct decl *cases,
                       struct scenario_case *c)
 {

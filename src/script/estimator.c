@@ -29,6 +29,8 @@ static const struct field estimator_fields[] = {
     {NULL, FIELD_OTHER, 0, 0, 0},
 };
 
+/* Names become cells of CSV files and columns: what would break those is
+** refused. */
 static void check_name(const struct decl *d, const char *name, int list)
 {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRS"

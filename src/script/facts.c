@@ -54,6 +54,7 @@ static void set_kinds(lua_State *L, const struct model *m)
     lua_setfield(L, -2, "kinds");
 }
 
+/* The geometry alone: an estimator gets no file and no weights. */
 static void set_model(lua_State *L, const struct model *m)
 {
     lua_createtable(L, 0, 32);

@@ -276,6 +276,7 @@ static const struct guard {
     {"utf8", "offset", guard_linear},
 };
 
+/* Only what can neither reach files nor run unseen. */
 static void open_safe(lua_State *L)
 {
     static const luaL_Reg library[] = {

@@ -132,6 +132,7 @@ static int64_t read_rows(const struct decl *d, const char *key, int64_t cp,
     return sum;
 }
 
+/* As many ranks as attention_rows has; all other lists are held to that. */
 static void read_ranks(const struct decl *d, struct api_batch *b)
 {
     lua_State *L = d->L;

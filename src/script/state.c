@@ -155,6 +155,7 @@ static void charge_growth(struct script *s, size_t bytes)
     s->left -= work < s->left ? work : s->left;
 }
 
+/* lua_Alloc with a limit: memory is refused before the host is asked. */
 static void *allocate(void *ud, void *block, size_t old, size_t bytes)
 {
     struct script *s = ud;

@@ -54,6 +54,8 @@ static void name_point(struct account_point *p, const char *name,
     p->is.event = event;
 }
 
+/* Peak, out-of-memories, those asked for, the end: in this order in all
+** outputs. */
 static int list_points(struct account *a, const struct account_ask *ask,
                        struct err *e)
 {
@@ -99,6 +101,7 @@ static int by_event(const void *a, const void *b)
     return x->index - y->index;
 }
 
+/* One walk answers all points, so they are sorted by event. */
 static int compose_points(struct account *a, const struct account_ask *ask,
                           struct err *e)
 {

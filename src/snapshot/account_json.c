@@ -40,6 +40,7 @@ static json_t *groups_json(const struct composition *c)
     return list;
 }
 
+/* The ten largest blocks, by the key that groups have too. */
 static json_t *largest_json(const struct account *a,
                             const struct account_ask *ask,
                             const struct composition *c)
@@ -92,6 +93,7 @@ static json_t *points_json(const struct account *a,
     return list;
 }
 
+/* Recorded failures with the frame that asked. */
 static json_t *ooms_json(const struct account *a)
 {
     json_t *list = json_array();
@@ -116,6 +118,7 @@ static json_t *ooms_json(const struct account *a)
     return list;
 }
 
+/* NULL is no host memory; an empty list, no growth. */
 static json_t *growth_json(const struct account *a)
 {
     json_t *list = json_array();
@@ -224,6 +227,7 @@ static bool put_set(json_t *d, const struct account *a)
                : json_integer((json_int_t)a->set.first_oom));
 }
 
+/* The keys that "help snapshots" lists, in its order. */
 static bool put_all(json_t *d, const struct account *a,
                     const struct account_ask *ask)
 {

@@ -41,6 +41,7 @@ static void note_history(struct notes *n, const struct account *a)
     end_line(n);
 }
 
+/* A ring that overflowed hides peaks: said before any number. */
 static void note_start(struct notes *n, const struct account *a)
 {
     if (a->history && a->s->overflowed) {
@@ -71,6 +72,7 @@ static void note_start(struct notes *n, const struct account *a)
     end_line(n);
 }
 
+/* A recorded failure is what most files were written for. */
 static void note_ooms(struct notes *n, const struct account *a)
 {
     for (int64_t i = 0; i < a->walk.n_oom && i < 8; i++) {
@@ -158,6 +160,7 @@ static void note_settings(struct notes *n, const struct account *a)
     end_line(n);
 }
 
+/* Whether our allocator would have done the same, or why that is not known. */
 static void note_model(struct notes *n, const struct account *a)
 {
     const struct replay *r = &a->replay;

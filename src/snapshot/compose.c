@@ -151,6 +151,7 @@ static uint64_t hash(const char *s)
     return h ^ h >> 29;
 }
 
+/* Twice as many groups and slots, all entered anew. */
 static bool table_grow(struct table *t)
 {
     size_t cap = t->cap > 0 ? 2 * t->cap : 64;
@@ -216,6 +217,7 @@ static void note_large(struct composition *c, const struct live_block *b)
     c->largest[at] = *b;
 }
 
+/* Groups what is live now; the caller has walked to the event. */
 static int compose_now(const struct snapshot *s, const struct live *l,
                        enum compose_by by, const struct patterns *p,
                        struct composition *c, struct err *e)

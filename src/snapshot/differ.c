@@ -73,6 +73,7 @@ static int put_notes(struct buf *b, const struct account *a,
     return ERR_OK;
 }
 
+/* The largest changes, then how many are not shown. */
 static void put_changes(struct buf *b, const struct change *c, int64_t n,
                         int most)
 {
@@ -140,6 +141,7 @@ static bool put_change(json_t *list, const char *key, int64_t before,
         == 0;
 }
 
+/* Peaks and groups; what is equal in both is left out. */
 static json_t *differ_lists(const struct account *a, const struct account *b,
                             const struct account_ask *ask,
                             const struct change *c, int64_t n)

@@ -210,6 +210,7 @@ static int take_action(struct reading *r, const struct pickle *v,
     return count_unknown(r, v, e);
 }
 
+/* Few names, many events: an event holds a number. */
 static int take_category(struct reading *r, const struct pickle *v,
                          uint8_t *out, struct err *e)
 {

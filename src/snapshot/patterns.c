@@ -18,6 +18,7 @@ static char *trim(char *s)
     return s;
 }
 
+/* A pattern may stand anywhere in a frame, so stars go around it. */
 static int add(struct patterns *p, const char *group, const char *glob,
                struct err *e)
 {
@@ -41,6 +42,7 @@ static int add(struct patterns *p, const char *group, const char *glob,
     return ERR_OK;
 }
 
+/* Errors name the line: pattern files are written by hand. */
 static int parse(struct patterns *p, const char *path, char *text,
                  struct err *e)
 {

@@ -351,6 +351,7 @@ static uint16_t word_of(const struct reader *r, const unsigned char *s,
     return 0;
 }
 
+/* A word that hooks know becomes theirs: no copy, and compared by number. */
 static bool new_string(struct reader *r, unsigned width)
 {
     struct pickle v = {.type = PICKLE_STRING};

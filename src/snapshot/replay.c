@@ -29,6 +29,8 @@ void replaying_count(struct run *r, int64_t event,
 
 /* ---- segments ----------------------------------------------------------- */
 
+/* A segment where the record has one, if it asks for the same bytes; else
+** apart. */
 static int lane_get(void *ctx, uint64_t bytes, uint64_t *addr, struct err *e)
 {
     struct lane *l = ctx;
@@ -199,6 +201,7 @@ static void settle(struct run *r, struct lane *l,
     }
 }
 
+/* An alloc under our allocator, beside where the record put it. */
 static int play_alloc(struct run *r, int64_t i)
 {
     const struct snapshot_event *x = &r->d->event[i];
@@ -269,6 +272,7 @@ static int play_oom(struct run *r, int64_t i)
     return ERR_OK;
 }
 
+/* One recorded event; what our allocator does by itself is only expected. */
 static int play(struct run *r, int64_t i)
 {
     const struct snapshot_event *x = &r->d->event[i];
@@ -305,6 +309,7 @@ static int play(struct run *r, int64_t i)
 
 /* ---- the end ------------------------------------------------------------ */
 
+/* Our end beside the recorded one, block by block. */
 static void finish(struct run *r)
 {
     struct replay *out = r->out;

@@ -25,6 +25,7 @@ static uint64_t hash(const char *s)
     return h ^ h >> 29;
 }
 
+/* Each array grows for itself: what was grown stays good on failure. */
 static bool more_groups(struct groups *g)
 {
     int64_t cap = g->cap > 0 ? 2 * g->cap : 64;
@@ -210,6 +211,7 @@ static bool make_room(struct series *s, int64_t columns)
     return true;
 }
 
+/* A second pass, when it is known which groups are large enough for a band. */
 static int fill(struct series *s, struct groups *g, int64_t columns,
                 struct err *e)
 {

@@ -86,6 +86,7 @@ static int set_division(struct mem_config *c, char *pair, int *last,
     return ERR_OK;
 }
 
+/* One number for all sizes, or a list by size, as PyTorch spells it. */
 static int set_divisions(struct mem_config *c, const char *value,
                          struct err *e)
 {
@@ -130,6 +131,7 @@ static const char *const idle[] = {
     "graph_capture_record_stream_reuse",
 };
 
+/* Settings that move no block, and those that ours cannot follow. */
 static int set_other(const char *key, const char *value,
                      enum setting_effect *effect, struct err *e)
 {

@@ -104,6 +104,7 @@ static int check_trace(struct reading *p, int64_t first, int64_t n)
     return ERR_OK;
 }
 
+/* Events were taken as they went by; here their device gets them. */
 static int read_trace(struct reading *p, const struct pickle *trace,
                       struct snapshot_device *to)
 {
@@ -264,6 +265,7 @@ static int get_lane(struct reading *p, const struct pickle *d, uint16_t *out)
     return why != NULL ? bad(p, "segment_pool_id", why) : err_nomem(p->e);
 }
 
+/* One segment, then its blocks, which must tile it. */
 static int read_segment(struct reading *p, const struct pickle *d,
                         struct snapshot_device *to)
 {
@@ -374,6 +376,7 @@ static int64_t find_open(const struct snapshot *s, const char *name,
     return -1;
 }
 
+/* START opens an annotation, END closes the last open one of its name. */
 static int read_note(struct reading *p, const struct pickle *d)
 {
     const struct pickle *name = pickle_get(d, "name");

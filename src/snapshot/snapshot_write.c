@@ -53,6 +53,7 @@ static void put_op(struct writer *w, unsigned char op)
     buf_putc(w->b, (char)op);
 }
 
+/* The shortest opcode, as Python's own pickler does. */
 static void put_uint(struct writer *w, uint64_t v)
 {
     int width = 1;
@@ -291,6 +292,7 @@ static void put_named(struct writer *w, const char *key, uint64_t v)
     put_uint(w, v);
 }
 
+/* Sums come before the blocks in the format, so blocks are walked twice. */
 static bool put_segment(struct writer *w, const struct mem_block *first)
 {
     uint64_t total = 0, allocated = 0, requested = 0;

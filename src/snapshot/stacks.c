@@ -40,6 +40,7 @@ static void *room(void *at, uint64_t *cap, uint64_t n, size_t size)
     return p;
 }
 
+/* Texts lie in chunks: a pointer stays good when more come. */
 static const char *keep_text(struct stacks *s, struct stacks_key k)
 {
     struct stacks_text *t = s->text;

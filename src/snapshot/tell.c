@@ -107,6 +107,7 @@ static void put_largest(struct buf *b, const struct account *a,
     }
 }
 
+/* Which point, then its groups; a point without any is not shown. */
 static void put_point(struct buf *b, const struct account *a,
                       const struct account_ask *ask,
                       const struct account_point *p)
@@ -134,6 +135,7 @@ static void put_point(struct buf *b, const struct account *a,
         put_largest(b, a, ask, &p->is);
 }
 
+/* What became more since the point, the largest first. */
 static int put_growth(struct buf *b, const struct account *a,
                       const struct account_ask *ask, struct err *e)
 {
@@ -164,6 +166,7 @@ static int put_growth(struct buf *b, const struct account *a,
     return ERR_OK;
 }
 
+/* Annotations with their own peaks: which wave it was. */
 static void put_phases(struct buf *b, const struct account *a,
                        const struct account_ask *ask)
 {

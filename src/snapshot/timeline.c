@@ -183,6 +183,7 @@ static void put_legend(const struct series *s, struct buf *b)
                "reserved</text>\n", WIDTH - RIGHT, HEIGHT + 23);
 }
 
+/* No library: an SVG that a browser shows, bands and their names. */
 static void put_svg(const struct series *s, const struct account *a,
                     const char *title, struct buf *b)
 {

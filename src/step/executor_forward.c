@@ -89,6 +89,7 @@ static void stage_queries(struct step *s, const struct pass *p,
         r->q = padded_copy(s, p, "attention.q_contiguous", q, st->q);
 }
 
+/* Keys as the kernel wants them: gathered, padded, or as they lie. */
 static void stage_keys(struct step *s, const struct pass *p,
                        const struct stage_plan *sp, struct stage_record *r)
 {
@@ -116,6 +117,8 @@ static void stage_keys(struct step *s, const struct pass *p,
     }
 }
 
+/* One call of the kernel; a padded stage's output and log sums are cut to
+** its rows. */
 static void stage_attend(struct step *s, const struct pass *p,
                          const struct stage_plan *sp, struct stage_record *r)
 {

@@ -96,6 +96,7 @@ static int64_t import_row(const struct need *in, int64_t n_in, int64_t base,
     return base + (hit - in);
 }
 
+/* Pieces by level, each with the row of the state it begins with. */
 static int place_pieces(struct gdn_bucket *f, const struct rank_plan *rp,
                         const int64_t *level, int64_t me,
                         const struct need *in, int64_t n_in)
@@ -126,6 +127,7 @@ static int place_pieces(struct gdn_bucket *f, const struct rank_plan *rp,
     return ERR_OK;
 }
 
+/* Both sides derive the same order from the plan: no rank sends a list. */
 static int place_crossings(struct gdn_bucket *f, int64_t cp, int64_t n_piece,
                            const struct need *in, int64_t n_in,
                            const struct need *out, int64_t n_out)
@@ -168,6 +170,7 @@ static void mark_crossings(struct gdn_bucket *f, const struct plan *p,
         }
 }
 
+/* What this rank needs of others and they of it, each state once. */
 static int build_rank(struct gdn_bucket *f, const struct plan *p, int64_t me,
                       int64_t *const *level, struct need *in,
                       struct need *out)
@@ -191,6 +194,7 @@ static int build_rank(struct gdn_bucket *f, const struct plan *p, int64_t me,
     return rc;
 }
 
+/* Levels of all ranks' pieces: who waits for whom is known to each. */
 static int build_ranks(struct gdn_bucket *f, const struct plan *p, int64_t me)
 {
     int64_t **level = calloc((size_t)p->cp, sizeof *level);

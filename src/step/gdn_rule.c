@@ -87,6 +87,8 @@ static struct tensor convolve(struct step *s, const struct gdn_bucket *b,
     return c;
 }
 
+/* From the last level up, so that a halo's gradient is whole when it is
+** sent. */
 static struct tensor convolve_backward(struct step *s,
                                        const struct gdn_bucket *b,
                                        struct gdn_kept *v,
@@ -147,6 +149,7 @@ static struct tensor l2_normed(struct step *s, struct tensor *wide,
     return y;
 }
 
+/* Norm and repetition in one: gradients of a key's heads are added. */
 static struct tensor expand_norm_backward(struct step *s, struct tensor *dy,
                                           struct tensor *y,
                                           struct tensor *rnorm)
@@ -337,6 +340,7 @@ static void work_free(struct step *s, const struct gdn_bucket *b,
     ten_free(s, &v->states);
 }
 
+/* From the last level up; states' gradients go back before they are used. */
 static struct delta_grads delta_backward(struct step *s,
                                          const struct gdn_bucket *b,
                                          struct gdn_kept *v,
@@ -374,6 +378,8 @@ static struct tensor copy_of(struct step *s, const char *op, struct mat x)
     return y;
 }
 
+/* One bucket: convolution, norms, the rule; its tables wait for its
+** children. */
 static void bucket_forward(struct step *s, int64_t i, struct tensor *m,
                            struct mat beta, struct tensor *g,
                            struct tensor *o, bool save)
@@ -416,6 +422,7 @@ struct tensor gdn_rule_forward(struct step *s, struct tensor *m,
     return o;
 }
 
+/* The way back, its children's gradients having come. */
 static void bucket_backward(struct step *s, int64_t i, struct tensor *d_o,
                             struct gdn_gradients *d)
 {

@@ -131,6 +131,7 @@ static int add_more(struct step *s, struct host_rows *h, int64_t n)
                    (long long)s->c.more_labels, (long long)(n - first));
 }
 
+/* Labelled rows move to the front: the head runs over them alone. */
 static int host_fill(struct step *s, struct host_rows *h)
 {
     int64_t row, n = 0;

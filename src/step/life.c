@@ -81,6 +81,7 @@ static int64_t row_elements(const struct model *m, int64_t lora_rank)
     return num_sadd(sum, num_smul(m->layers, m->hidden));
 }
 
+/* A bound far above any device, so that no size overflows later. */
 static int check_rows(const struct step_config *c, struct err *e)
 {
     int64_t r, total[LAYER_KINDS] = {0, 0};
@@ -108,6 +109,7 @@ static int check_rows(const struct step_config *c, struct err *e)
     return ERR_OK;
 }
 
+/* Recorded layouts come from outside: sizes that no stage has are named. */
 static int check_stages(const struct step_config *c, struct err *e)
 {
     const struct rank_plan *rp = &c->plan->rank[c->rank];

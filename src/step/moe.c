@@ -19,6 +19,8 @@ static void free_routed(struct step *s, struct mlp_saved *v)
     ten_free(s, &v->row_map);
 }
 
+/* In the framework's order: the shared expert runs before rows are
+** dispatched. */
 static struct tensor moe_forward(struct step *s, struct mat n,
                                  struct mlp_saved *v,
                                  struct norm_saved *norm, bool save)

@@ -23,6 +23,7 @@ static void pack(unsigned char *raw, enum dtype t, const double *v, int64_t n)
     }
 }
 
+/* Every type is exact in a double. */
 static void unpack(double *v, enum dtype t, const unsigned char *raw,
                    int64_t n)
 {

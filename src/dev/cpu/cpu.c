@@ -92,6 +92,8 @@ static int load_blas(struct err *e)
 #endif
 }
 
+/* The type of activations picks the table of kernels; one is compiled for
+** each. */
 static int cpu_open(const struct dev_options *o, struct dev **out,
                     struct err *e)
 {

@@ -105,6 +105,7 @@ static json_t *cell_json(const struct cell *c)
     return NULL;
 }
 
+/* Columns of one name get numbers, so that rows can be objects' keys. */
 static json_t *table_json(const struct table *t)
 {
     json_t *o = json_object(), *columns = json_array(), *rows = json_array();
@@ -148,6 +149,7 @@ static json_t *new_section(json_t *sections, const struct block *b)
     return bad ? NULL : o;
 }
 
+/* Contents and headings are structure here, not text. */
 static int add_block(json_t *section, const struct block *b)
 {
     const char *text = b->text ? b->text : "";

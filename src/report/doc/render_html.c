@@ -140,6 +140,7 @@ static void put_contents(const struct doc *d, struct buf *out)
     buf_puts(out, "</ul>\n");
 }
 
+/* Every kind of block, the whole vocabulary of the page. */
 static void put_block(const struct doc *d, const struct block *b,
                       struct buf *out)
 {

@@ -130,6 +130,7 @@ static void put_grid(const struct table *t, const struct buf *text,
     }
 }
 
+/* Two passes: columns are padded to their widest cell. */
 static void put_table(const struct doc *d, const struct table *t,
                       struct buf *out)
 {
@@ -192,6 +193,7 @@ static void put_contents(const struct doc *d, struct buf *out)
     }
 }
 
+/* Every kind of block; what Markdown would read as markup is escaped. */
 static void put_block(const struct doc *d, const struct block *b,
                       struct buf *out)
 {

@@ -119,6 +119,7 @@ static void put_title(const struct view *v, struct buf *b,
     buf_puts(b, "\"\n");
 }
 
+/* The picture's numbers with their meaning, readable without the picture. */
 static void put_data(const struct view *v, struct buf *dat,
                      const struct record_found **c, int n)
 {

@@ -95,6 +95,7 @@ static void put_peak(struct buf *b, const struct timeline *t)
                right ? "-1,0.7 right" : "1,0.7 left");
 }
 
+/* Categories stacked, so that the top line is what was requested. */
 static void put_command(const struct record_found *c, int64_t wave,
                         const char *name, struct buf *b)
 {

@@ -28,6 +28,7 @@ static void put_failed(struct view *v, struct table *t,
     for (i = 0; i < 5 + 2 * v->n_estimator; i++) cell_none(v->d, t);
 }
 
+/* One row: the case, where its peak lies, and every estimator's error. */
 static void put_wave(struct view *v, struct table *t,
                      const struct record_found *c, int64_t w)
 {

@@ -308,6 +308,7 @@ static struct spread kept_spread(const struct view *v,
     return spread_of(x, n);
 }
 
+/* Cells outside the claim are listed with the reason that they have. */
 static void put_kept_cells(struct view *v)
 {
     struct table *t = NULL;

@@ -38,6 +38,7 @@ double sec_share_at_peak(const struct record_found *base,
     return even > 0 ? (double)ours / (double)even : (double)NAN;
 }
 
+/* The same case under other routing: what that alone changes. */
 static void put_routing(struct view *v, struct table *t,
                         const struct record_found *base,
                         const struct record_found *c)

@@ -85,6 +85,7 @@ static bool is_traced(const struct record_found *c)
     return strcmp(c->shape.model, PUBLISHED_MODEL) == 0 && c->shape.cp == 2;
 }
 
+/* Ours beside what the inventory recommends, tensor by tensor. */
 static void put_kept(struct view *v, const struct record_found *c,
                      const char *kind)
 {
@@ -119,6 +120,7 @@ static void put_kept(struct view *v, const struct record_found *c,
     }
 }
 
+/* What comes and goes within the recompute, for which nothing is published. */
 static void put_passing(struct view *v, const struct record_found *c,
                         const char *kind)
 {

@@ -26,6 +26,7 @@ static bool belongs(const struct view *v, int64_t i, const char *series)
     return strcmp(v->measured[i].forward->shape.series, series) == 0;
 }
 
+/* How many of a series lie within a bound, and its spread. */
 static struct tally tally_of(const struct view *v, const char *series,
                              enum measured_what what, double *x)
 {
@@ -146,6 +147,7 @@ static void put_switch(struct view *v, struct table *t, const char *what,
     cell_count(v->d, t, within[1]);
 }
 
+/* Each choice made the other way, to show what it is worth. */
 static void put_switches(struct view *v)
 {
     static const struct {
@@ -179,6 +181,7 @@ static void put_switches(struct view *v)
 
 /* ---- what no cell covers ------------------------------------------------- */
 
+/* What no measured cell has, said from the cells and not by heart. */
 static void put_uncovered(struct view *v)
 {
     bool rank = false, experts = false, head = false;
@@ -274,6 +277,7 @@ static void put_remainders(struct view *v, struct table *t,
                 (double)(measured - last->requested) / 1e6);
 }
 
+/* One measured cell; a note says why it does not count. */
 static void put_cell(struct view *v, struct table *t,
                      const struct measured *m)
 {

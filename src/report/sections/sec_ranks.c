@@ -40,6 +40,7 @@ static bool any_bytes(const struct record_found *c, int64_t wave,
     return false;
 }
 
+/* Ranks side by side, as many as the case has. */
 static void put_ranks(struct view *v, const struct record_found *c)
 {
     int64_t wave = view_wave(c, true), r;
@@ -229,6 +230,7 @@ static void measure(const struct record_found *c, int64_t wave, int64_t r,
     q[OVER] = q[PRICED] - q[KEPT];
 }
 
+/* The published trace names these sums; ours stand beside them. */
 static void put_attention(struct view *v, const struct record_found *c,
                           int64_t wave)
 {

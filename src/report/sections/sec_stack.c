@@ -152,6 +152,7 @@ static void put_under_line(struct view *v, struct table *t,
     put_gaps(v, t, k, w, -1);
 }
 
+/* Estimates below the peak are the ones that matter: each is listed. */
 static void put_under(struct view *v, const struct group *g)
 {
     struct table *t = NULL;

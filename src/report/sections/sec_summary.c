@@ -37,6 +37,7 @@ static bool same_size(double ours, double theirs)
     return fabs(ours - theirs) <= 0.01 * fabs(theirs);
 }
 
+/* One line for each published case. */
 static void errors(struct view *v, struct table *t)
 {
     char claim[160], theirs[80], ours[80];
@@ -69,6 +70,7 @@ static void put_pair(struct view *v, const char *key, char out[80])
              figure(v->published, "%s.rank1", key));
 }
 
+/* Sums of the published trace, rank by rank. */
 static void ranks(struct view *v, struct table *t)
 {
     static const struct {
@@ -111,6 +113,7 @@ static void ranks(struct view *v, struct table *t)
 ** NULL and EP 0 are all there are. */
 struct spread { double min, max; int64_t waves, under, also; };
 
+/* Least, most and those under, of the waves of a scenario. */
 static struct spread spread_of(const struct view *v, const char *scenario,
                                int64_t ep, const char *estimator)
 {
@@ -134,6 +137,7 @@ static struct spread spread_of(const struct view *v, const char *scenario,
     return s;
 }
 
+/* The published sweep's ranges, at both expert shapes. */
 static void stack(struct view *v, struct table *t)
 {
     char claim[80], theirs[80], ours[120];
@@ -210,6 +214,7 @@ static bool allowance_is_most(const struct view *v)
     return true;
 }
 
+/* What single choices of the estimator are worth. */
 static void variants(struct view *v, struct table *t)
 {
     char theirs[80], ours[80];

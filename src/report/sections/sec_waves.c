@@ -132,6 +132,7 @@ static void put_spot(struct view *v, struct table *t, const struct group *g,
     cell_number(v->d, t, (double)s->bytes[1] / 1e6, 1);
 }
 
+/* Where peaks lie, for the places that have most of them. */
 static void put_places(struct view *v, struct table *t,
                        const struct group *g)
 {
