@@ -105,10 +105,10 @@ static bool sort_by_depth(struct gdn *g, struct arena *a)
     return true;
 }
 
-bool gdn_init(struct gdn *g, const struct gdn_config *config,
-              const struct batch *b, const struct chunks *chunks,
-              const struct layout *l, const struct ownership *own,
-              struct arena *a, struct plan_work *work)
+bool plan_gdn_init(struct gdn *g, const struct gdn_config *config,
+                   const struct batch *b, const struct chunks *chunks,
+                   const struct layout *l, const struct ownership *own,
+                   struct arena *a, struct plan_work *work)
 {
     *g = (struct gdn){.config = config, .batch = b, .own = own,
                       .cp = own->cp, .work = work};
@@ -265,7 +265,7 @@ static double rank_ms(const struct gdn *g, const struct extent *x, int64_t r)
     return t;
 }
 
-double gdn_score(struct gdn *g, const struct chain_set *s)
+double plan_gdn_score(struct gdn *g, const struct chain_set *s)
 {
     const struct gdn_config *c = g->config;
     struct extent x = {0};
@@ -287,7 +287,7 @@ double gdn_score(struct gdn *g, const struct chain_set *s)
 
 /* ---- result ------------------------------------------------------------- */
 
-bool gdn_shards(const struct gdn *g, struct arena *a, struct shards *out)
+bool plan_gdn_shards(const struct gdn *g, struct arena *a, struct shards *out)
 {
     int64_t i, r, n = 0;
 

@@ -44,10 +44,10 @@ struct gdn {
     int64_t *load;              /* [cp] rows */
 };
 
-bool gdn_init(struct gdn *g, const struct gdn_config *config,
-              const struct batch *b, const struct chunks *chunks,
-              const struct layout *l, const struct ownership *own,
-              struct arena *a, struct plan_work *work);
+bool plan_gdn_init(struct gdn *g, const struct gdn_config *config,
+                   const struct batch *b, const struct chunks *chunks,
+                   const struct layout *l, const struct ownership *own,
+                   struct arena *a, struct plan_work *work);
 
 static inline bool chain_set_has(const struct chain_set *s, int64_t i)
 {
@@ -57,12 +57,12 @@ static inline bool chain_set_has(const struct chain_set *s, int64_t i)
 
 /* Places all segments for a chained set; fills owner and load; returns the
 ** modelled ms. */
-double gdn_score(struct gdn *g, const struct chain_set *s);
+double plan_gdn_score(struct gdn *g, const struct chain_set *s);
 
 /* The set the planner takes; its placement is then in owner and load. */
-bool gdn_search(struct gdn *g, struct arena *a);
+bool plan_gdn_search(struct gdn *g, struct arena *a);
 
 /* The placement as shards. */
-bool gdn_shards(const struct gdn *g, struct arena *a, struct shards *out);
+bool plan_gdn_shards(const struct gdn *g, struct arena *a, struct shards *out);
 
 #endif

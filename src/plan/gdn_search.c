@@ -68,7 +68,7 @@ static struct chain_set score_set(struct chain_search *s, const uint64_t *bits)
     memcpy(new.bits, bits, (size_t)g->words * sizeof *bits);
     for (w = 0; w < g->words; w++)
         new.size += __builtin_popcountll(bits[w]);
-    new.score = gdn_score(g, &new);
+    new.score = plan_gdn_score(g, &new);
     if (s->n_seen < MAX_SETS) s->seen[s->n_seen++] = new;
     return new;
 }
@@ -329,7 +329,7 @@ static struct chain_set climb(struct chain_search *s, uint64_t *all,
     return best;
 }
 
-bool gdn_search(struct gdn *g, struct arena *a)
+bool plan_gdn_search(struct gdn *g, struct arena *a)
 {
     struct chain_search s = {.g = g, .arena = a};
     uint64_t *all = ARENA_TAKE(a, g->words, uint64_t);
@@ -342,6 +342,6 @@ bool gdn_search(struct gdn *g, struct arena *a)
     best.bits = bits;
     if (g->cp > 1 && g->n_legal > 0) best = climb(&s, all, bits);
     if (s.failed) return false;
-    gdn_score(g, &best);        /* leaves its placement */
+    plan_gdn_score(g, &best);        /* leaves its placement */
     return true;
 }

@@ -119,10 +119,11 @@ static bool plan_gdn(struct steps *s)
     }
     if (cut > 0) {
         if (!cut_shards(s, cut, &shards)) return false;
-    } else if (!gdn_init(&g, &s->config->gdn, s->plan.batch, &s->chunks,
-                         &s->layout, &s->own, &s->scratch, &s->plan.work) ||
-               !gdn_search(&g, &s->scratch) ||
-               !gdn_shards(&g, &s->scratch, &shards)) {
+    } else if (!plan_gdn_init(&g, &s->config->gdn, s->plan.batch, &s->chunks,
+                              &s->layout, &s->own, &s->scratch,
+                              &s->plan.work) ||
+               !plan_gdn_search(&g, &s->scratch) ||
+               !plan_gdn_shards(&g, &s->scratch, &shards)) {
         return false;
     }
     return pieces_make(&s->plan, &shards, &s->scratch, &s->gdn);

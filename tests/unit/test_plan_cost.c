@@ -363,10 +363,10 @@ static void gdn_scores(const struct model *m, enum plan_profile profile,
     memcpy(own, owner, (size_t)n);
     plan_configure(m, &o, &c);
     assert_true(ownership_make(&chunks, &l, cp, &a, &held));
-    assert_true(gdn_init(&g, &c.gdn, b, &chunks, &l, &held, &a, &work));
-    *plain = gdn_score(&g, &s);
+    assert_true(plan_gdn_init(&g, &c.gdn, b, &chunks, &l, &held, &a, &work));
+    *plain = plan_gdn_score(&g, &s);
     bits = set;
-    *chained = gdn_score(&g, &s);
+    *chained = plan_gdn_score(&g, &s);
     arena_free(&a);
 }
 

@@ -499,8 +499,8 @@ static void one_case(void)
     best = plain_search(&p);
     place(&p, &best);
     CHECK(ownership_make(&chunks, &l, ranks, &a, &own));
-    CHECK(gdn_init(&g, &c, &b, &chunks, &l, &own, &a, &work));
-    CHECK(gdn_search(&g, &a));
+    CHECK(plan_gdn_init(&g, &c, &b, &chunks, &l, &own, &a, &work));
+    CHECK(plan_gdn_search(&g, &a));
     for (i = 0; i < b.n_seg; i++) {
         CHECK(g.owner[i] == p.rank[i]);
         CHECK((g.legal_of[i] >= 0) == p.legal.has[i]);
