@@ -41,7 +41,7 @@ static int64_t walk_net(const struct walk *w)
     return num_sadd(w->outside, w->pending) - w->gone;
 }
 
-const int64_t *adapter_pending(const struct price_facts *f, int64_t g)
+const int64_t *price_pending(const struct price_facts *f, int64_t g)
 {
     assert(g >= 0 && g < f->n_group);
     if (strcmp(f->group[g].slot, PRICE_BASE_SLOT) == 0) return NULL;
@@ -51,7 +51,7 @@ const int64_t *adapter_pending(const struct price_facts *f, int64_t g)
 static struct walk walk_group(const struct price_facts *f, int64_t g,
                               int64_t rank)
 {
-    const int64_t *pending = adapter_pending(f, g);
+    const int64_t *pending = price_pending(f, g);
     int64_t i, layers = f->model->layers;
     struct walk w = walk_from(pending != NULL ? pending[layers] : 0);
 
@@ -69,8 +69,8 @@ static int64_t first_of_slot(const struct price_facts *f, int64_t g)
     return i;
 }
 
-void adapter_left_make(const struct price_facts *f, int64_t rank,
-                       struct adapter_left *out)
+void price_left_make(const struct price_facts *f, int64_t rank,
+                     struct adapter_left *out)
 {
     int64_t g;
 
@@ -87,7 +87,7 @@ void adapter_left_make(const struct price_facts *f, int64_t rank,
     }
 }
 
-int64_t adapter_left_for(const struct adapter_left *l, int64_t g)
+int64_t price_left_for(const struct adapter_left *l, int64_t g)
 {
     return l->all - l->most[l->slot[g]];
 }
@@ -96,19 +96,19 @@ int64_t adapter_left_for(const struct adapter_left *l, int64_t g)
 ** the first of its groups that runs. The worst order for a peak in group j
 ** lets j be its slot's first, and runs before it, of every other slot, the
 ** group that leaves most beyond the boundaries that it frees. */
-struct adapter_walks adapter_walk_groups(const struct price_facts *f,
-                                         int64_t rank)
+struct adapter_walks price_walk_groups(const struct price_facts *f,
+                                       int64_t rank)
 {
     struct adapter_walks worst = {0, 0};
     struct adapter_left left;
     int64_t g, others;
 
-    adapter_left_make(f, rank, &left);
+    price_left_make(f, rank, &left);
     for (g = 0; g < f->n_group; g++) {
         struct walk w;
         if (!f->group[g].grad) continue;
         w = walk_group(f, g, rank);
-        others = adapter_left_for(&left, g);
+        others = price_left_for(&left, g);
         worst.extra = num_max(worst.extra, num_sadd(w.extra, others));
         worst.at_head = num_max(worst.at_head, num_sadd(w.outside, others));
     }

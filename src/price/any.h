@@ -50,7 +50,8 @@ struct layer_instants {
     int64_t pairs;
     struct instant at[INSTANTS];
 };
-void layer_instants(const struct layer_at *at, struct layer_instants *out);
+void price_layer_instants(const struct layer_at *at,
+                          struct layer_instants *out);
 const struct blocks *instant_blocks(struct instant *t);
 
 /* Pairs of a layer of that kind that rank r's EP group routes in all. */

@@ -43,7 +43,7 @@ static int64_t group_stage(const struct price_wave *w, int64_t g,
     if (f->group[g].grad)
         return price_stage(w, mixer, width, rows, routed,
                            num_smul(rows, buffers), term);
-    moe_workspace(&w->moe[0], rows, routed, term);
+    price_moe_workspace(&w->moe[0], rows, routed, term);
     if (f->model->experts > 0)
         term[CAT_RESIDUAL_NORM] = num_smul(rows, 4 * w->row);
     return price_sum(term);
@@ -89,7 +89,7 @@ int price_busiest_rank_as(const struct price_facts *f, unsigned change,
     if (price_refuses(f, out->reason)) return ERR_OK;
     price_wave_make(f, change, &w);
     floor = floor_of(&w);
-    adapters = adapter_walk_groups(f, -1);
+    adapters = price_walk_groups(f, -1);
     parts = (struct price_parts){
         .boundaries = floor.boundaries,
         .workspace = num_sadd(floor.workspace, w.te),

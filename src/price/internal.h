@@ -38,12 +38,12 @@ struct moe_shape {
     bool grad, stages, allowance;
 };
 
-void moe_make(const struct moe_shape *s, struct moe *out);
-struct moe_shape moe_shape_of(const struct price_facts *f, bool grad,
-                              unsigned change);
+void price_moe_make(const struct moe_shape *s, struct moe *out);
+struct moe_shape price_moe_shape(const struct price_facts *f, bool grad,
+                                 unsigned change);
 /* W of 3.3; adds its terms. */
-int64_t moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
-                      int64_t term[CAT_COUNT]);
+int64_t price_moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
+                            int64_t term[CAT_COUNT]);
 
 /* ---- one layer at its peak (stage.c) ------------------------------------- */
 
@@ -86,7 +86,7 @@ int64_t price_records_lse(const struct model *m, const struct stage *s,
 /* ---- adapter gradients (adapter.c, pricing.md 8) ------------------------- */
 
 /* What a group's slot has pending, [layers + 1]; NULL: nothing. */
-const int64_t *adapter_pending(const struct price_facts *f, int64_t g);
+const int64_t *price_pending(const struct price_facts *f, int64_t g);
 
 /* Gradients that groups leave behind when they have run, beyond the
 ** boundaries that they free, on one rank (-1: busiest rows). */
@@ -95,10 +95,10 @@ struct adapter_left {
     int64_t most[PRICE_MAX_GROUPS];     /* there: the slot's at most */
     int64_t all;
 };
-void adapter_left_make(const struct price_facts *f, int64_t rank,
-                       struct adapter_left *out);
+void price_left_make(const struct price_facts *f, int64_t rank,
+                     struct adapter_left *out);
 /* What those of other slots leave, at most, for group g. */
-int64_t adapter_left_for(const struct adapter_left *l, int64_t g);
+int64_t price_left_for(const struct adapter_left *l, int64_t g);
 
 struct adapter_walks {
     int64_t extra;          /* gradients beyond the peak of the boundaries */
@@ -106,8 +106,8 @@ struct adapter_walks {
 };
 /* All gradient groups of the wave on one rank (-1: busiest rows), in the
 ** worst order. */
-struct adapter_walks adapter_walk_groups(const struct price_facts *f,
-                                         int64_t rank);
+struct adapter_walks price_walk_groups(const struct price_facts *f,
+                                       int64_t rank);
 
 /* ---- the sum (total.c) --------------------------------------------------- */
 

@@ -361,7 +361,7 @@ static void open_instant(struct instant *t)
     t->n = 0;
 }
 
-void layer_instants(const struct layer_at *at, struct layer_instants *out)
+void price_layer_instants(const struct layer_at *at, struct layer_instants *out)
 {
     int i;
 

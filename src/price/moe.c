@@ -155,7 +155,7 @@ static struct moe dense_make(const struct moe_shape *s)
     return (struct moe){.peak = {{row, 0, row, 0}}, .n = 1, .covered = true};
 }
 
-void moe_make(const struct moe_shape *s, struct moe *out)
+void price_moe_make(const struct moe_shape *s, struct moe *out)
 {
     struct ratio a = s->allowance ? allowance(s->ep) : (struct ratio){1, 1};
     struct pairs c = {num_smul(num_smul(s->top_k, PRICE_ELEMENT), a.num),
@@ -187,8 +187,8 @@ static int64_t shared_output(const struct model *m, bool grad)
     return grad && m->shared_gate ? 2 * row : row;
 }
 
-struct moe_shape moe_shape_of(const struct price_facts *f, bool grad,
-                              unsigned change)
+struct moe_shape price_moe_shape(const struct price_facts *f, bool grad,
+                                 unsigned change)
 {
     const struct model *m = f->model;
     return (struct moe_shape){
@@ -202,8 +202,8 @@ struct moe_shape moe_shape_of(const struct price_facts *f, bool grad,
 
 /* ---- the workspace of a layer -------------------------------------------- */
 
-int64_t moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
-                      int64_t term[CAT_COUNT])
+int64_t price_moe_workspace(const struct moe *m, int64_t rows, int64_t routed,
+                            int64_t term[CAT_COUNT])
 {
     int64_t local = num_smul(num_max(0, rows - routed), m->shared);
     int64_t most = -1, shared, dispatch, rest;

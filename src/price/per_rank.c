@@ -54,8 +54,8 @@ static int64_t rank_stage(const struct price_wave *w, int64_t r,
         if (stage <= most) continue;
         most = stage;
         memcpy(out->term[kind], term, sizeof term);
-        out->moe_workspace[kind] = moe_workspace(&w->moe[1], rows, routed,
-                                                 moe);
+        out->moe_workspace[kind] = price_moe_workspace(&w->moe[1], rows, routed,
+                                                       moe);
         if (kind == LAYER_ATTENTION) out->attention_retained = records;
     }
     out->term[kind][CAT_BOUNDARIES] = out->boundaries;
@@ -147,7 +147,7 @@ static int price_ranks(const struct price_wave *w, struct estimate *out,
     out->n_rank = w->f->cp;
     floor = floor_of(w, out);
     for (r = 0; r < w->f->cp; r++) {
-        struct adapter_walks a = adapter_walk_groups(w->f, r);
+        struct adapter_walks a = price_walk_groups(w->f, r);
         out->rank[r].adapter_extra = a.extra;
         out->adapter_unpaired = num_max(out->adapter_unpaired, a.extra);
         at_head = num_max(at_head, a.at_head);

@@ -292,7 +292,7 @@ static struct layer_instants *instants_of(struct alike *x,
     put_layer(w->f, g, r, layer, w->share, fresh, at);
     i = &x->made[kind][at->converted][model_output_layout(m, layer)];
     if (!i->made || i->pairs != at->pairs || i->fresh != fresh)
-        layer_instants(at, i);
+        price_layer_instants(at, i);
     return i;
 }
 
@@ -352,8 +352,8 @@ static void rank_layers(const struct price_wave *w, int64_t r,
     int64_t g, o;
 
     for (g = 0; g < f->n_group; g++) {
-        const int64_t *pending = adapter_pending(f, g);
-        int64_t left = adapter_left_for(behind, g);
+        const int64_t *pending = price_pending(f, g);
+        int64_t left = price_left_for(behind, g);
         int64_t all = num_sadd(left, pending_sum(f, pending));
 
         if (pending != NULL)
@@ -378,11 +378,11 @@ static int64_t gradients_at_head(const struct price_facts *f,
     int64_t g, most = 0;
 
     for (g = 0; g < f->n_group; g++) {
-        const int64_t *pending = adapter_pending(f, g);
+        const int64_t *pending = price_pending(f, g);
         int64_t own = pending != NULL ? pending[f->model->layers] : 0;
 
         if (!f->group[g].grad) continue;
-        most = num_max(most, num_sadd(own, adapter_left_for(behind, g)));
+        most = num_max(most, num_sadd(own, price_left_for(behind, g)));
     }
     return most;
 }
@@ -470,7 +470,7 @@ static void price_rank_any(const struct price_wave *w, int64_t r,
     int k;
 
     p->boundaries = b.boundaries;
-    adapter_left_make(w->f, r, &behind);
+    price_left_make(w->f, r, &behind);
     rank_layers(w, r, &b, &behind, p);
     for (k = 0; k < LAYER_KINDS; k++) {
         if (!w->has[k]) continue;

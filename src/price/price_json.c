@@ -67,7 +67,7 @@ static int pending_json(const struct price_facts *f, json_t **out, bool *ok,
     for (g = 0; by_slot && g < f->n_group; g++)
         if (strcmp(f->group[g].slot, PRICE_BASE_SLOT) != 0)
             set(*out, f->group[g].slot,
-                pending_list(f, adapter_pending(f, g), all, ok), ok);
+                pending_list(f, price_pending(f, g), all, ok), ok);
     free(all);
     return ERR_OK;
 }

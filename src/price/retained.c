@@ -244,8 +244,8 @@ static int64_t routed_floor(const struct wave *w)
     struct moe moe;
 
     if (w->tp > 1 || w->m->experts == 0) return 0;
-    shape = moe_shape_of(w->f, true, PRICE_AS_IS);
-    moe_make(&shape, &moe);
+    shape = price_moe_shape(w->f, true, PRICE_AS_IS);
+    price_moe_make(&shape, &moe);
     return num_smul(w->packed, moe.peak[0].per_row);
 }
 

@@ -97,8 +97,8 @@ void price_wave_make(const struct price_facts *f, unsigned change,
     int grad;
 
     for (grad = 0; grad < 2; grad++) {
-        shape = moe_shape_of(f, grad, change);
-        moe_make(&shape, &w.moe[grad]);
+        shape = price_moe_shape(f, grad, change);
+        price_moe_make(&shape, &w.moe[grad]);
     }
     w.row = m->hidden * PRICE_ELEMENT;
     if (f->routing_state && m->experts > 0) {
@@ -138,7 +138,7 @@ int64_t price_stage(const struct price_wave *w, enum layer_kind kind,
         add(own, CAT_RESIDUAL_NORM, rows, 2 * w->row);
     add(own, CAT_MOE_ROUTING, rows, w->routing);
     add(own, CAT_SHARED_EXPERT, rows, w->shared_state);
-    moe_workspace(&w->moe[1], rows, routed, own);
+    price_moe_workspace(&w->moe[1], rows, routed, own);
     for (c = 0; c < CAT_COUNT; c++) term[c] = num_sadd(term[c], own[c]);
     return price_sum(own);
 }

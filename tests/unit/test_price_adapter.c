@@ -41,7 +41,7 @@ static int64_t alone(const int64_t *pending, int64_t rows, int64_t layers)
     make_wave(&w, layers, 1);
     w.rows[0] = rows;
     memcpy(w.pending, pending, (size_t)(layers + 1) * sizeof *pending);
-    extra = adapter_walk_groups(&w.f, -1).extra;
+    extra = price_walk_groups(&w.f, -1).extra;
     model_free(&w.m);
     return extra;
 }
@@ -133,7 +133,7 @@ static void test_order_of_groups(void **state)
             w.g[i].slot[1] = '\0';
             if (help_below(&s, 4) == 0) strcpy(w.g[i].slot, PRICE_BASE_SLOT);
         }
-        if (adapter_walk_groups(&w.f, -1).extra != worst_order(&w, order, 0))
+        if (price_walk_groups(&w.f, -1).extra != worst_order(&w, order, 0))
             fail_msg("seed %llu, round %d", (unsigned long long)seed, round);
         model_free(&w.m);
     }
@@ -151,15 +151,15 @@ static void test_base_group(void **state)
     w.rows[0] = 2;
     w.rows[1] = 40;
     strcpy(w.g[1].slot, PRICE_BASE_SLOT);
-    assert_int_equal(adapter_walk_groups(&w.f, -1).extra, 114 * 4096);
+    assert_int_equal(price_walk_groups(&w.f, -1).extra, 114 * 4096);
     w.f.n_group = 1;
-    assert_int_equal(adapter_walk_groups(&w.f, -1).extra, 114 * 4096);
+    assert_int_equal(price_walk_groups(&w.f, -1).extra, 114 * 4096);
     /* at the policy's head nothing is there yet; at another trained group's
     ** head the policy's 120 less 8 freed rows may be */
-    assert_int_equal(adapter_walk_groups(&w.f, -1).at_head, 0);
+    assert_int_equal(price_walk_groups(&w.f, -1).at_head, 0);
     strcpy(w.g[1].slot, "other");
     w.f.n_group = 2;
-    assert_int_equal(adapter_walk_groups(&w.f, -1).at_head, 112 * 4096);
+    assert_int_equal(price_walk_groups(&w.f, -1).at_head, 112 * 4096);
     model_free(&w.m);
 }
 
@@ -181,13 +181,13 @@ static void test_one_slot_once(void **state)
         };
     f = help_facts(&m, g, 2, 2, 1);
     assert_int_equal(price_facts_all_pending(&f, &e), 0);
-    assert_int_equal(adapter_walk_groups(&f, 0).extra,
-                     adapter_walk_groups(&(struct price_facts){
+    assert_int_equal(price_walk_groups(&f, 0).extra,
+                     price_walk_groups(&(struct price_facts){
                          .model = f.model, .cp = 2, .ep = 1, .lora_rank = 8,
                          .pending = f.pending, .group = g, .n_group = 1},
                          0).extra);
     strcpy(g[1].slot, "other");
-    assert_true(adapter_walk_groups(&f, 0).extra > 941916160);
+    assert_true(price_walk_groups(&f, 0).extra > 941916160);
     free(f.pending);
     model_free(&m);
 }
@@ -206,8 +206,8 @@ static void test_ranks_walk_apart(void **state)
     (void)state;
     for (i = 0; i < 40; i++) pending[i] = 300 * 4096;
     f.pending = pending;
-    assert_int_equal(adapter_walk_groups(&f, 0).extra, 4915200);
-    assert_int_equal(adapter_walk_groups(&f, 1).extra, 4423680);
+    assert_int_equal(price_walk_groups(&f, 0).extra, 4915200);
+    assert_int_equal(price_walk_groups(&f, 1).extra, 4423680);
     assert_int_equal(uniform(300 * 4096, 280, 40), 4423680);
     model_free(&m);
 }

@@ -146,7 +146,7 @@ static int64_t coefficient(int64_t ep, int64_t local_experts, int64_t shared)
     struct moe_shape s = shape(ep, 0, true, shared);
     struct moe m;
     s.local_experts = local_experts;
-    moe_make(&s, &m);
+    price_moe_make(&s, &m);
     return m.peak[0].per_row;
 }
 
@@ -172,7 +172,7 @@ static int64_t dense(int64_t hidden, int64_t ffn, bool grad)
                           .ep = 1, .grad = grad, .stages = true};
     struct moe m;
 
-    moe_make(&s, &m);
+    price_moe_make(&s, &m);
     assert_int_equal(m.n, 1);
     assert_int_equal(m.peak[0].shared, m.peak[0].per_row);
     assert_true(m.covered);
@@ -208,7 +208,7 @@ static void check_stages(struct moe_shape s, const struct pair *want, int n)
     struct moe m;
     int i;
 
-    moe_make(&s, &m);
+    price_moe_make(&s, &m);
     assert_int_equal(m.n, n + 1);
     for (i = 0; i < n; i++) {
         assert_int_equal(m.peak[i + 1].per_row, want[i].per_row);
@@ -254,8 +254,8 @@ static int64_t w(struct moe_shape s, int64_t rows, int64_t routed)
     int64_t term[CAT_COUNT] = {0}, bytes;
     struct moe m;
 
-    moe_make(&s, &m);
-    bytes = moe_workspace(&m, rows, routed, term);
+    price_moe_make(&s, &m);
+    bytes = price_moe_workspace(&m, rows, routed, term);
     assert_int_equal(price_sum(term), bytes);
     return bytes;
 }
@@ -270,8 +270,9 @@ static void test_moe_workspace(void **state)
 
     (void)state;
     fc2_only.local_experts = 1;
-    assert_int_equal(moe_workspace(&shared, 52480, 48397, t)
-                     - moe_workspace(&shared, 52480, 52480, t), -735854592);
+    assert_int_equal(price_moe_workspace(&shared, 52480, 48397, t)
+                     - price_moe_workspace(&shared, 52480, 52480, t),
+                     -735854592);
     assert_int_equal(w(s, 100, 400) - w(s, 100, 100), 56524800);
     assert_int_equal(w(s, 45981, 45981), 8663556096);
     assert_int_equal(w(fc2_only, 106432, 106432), 11334582272);
