@@ -36,9 +36,9 @@ static int one_setting(struct request *q, const char *set,
         q->ask.least_limit = true;
         return ERR_OK;
     }
-    rc = mem_config_set(c, key, mark + 1, &effect, e);
+    rc = settings_set(c, key, mark + 1, &effect, e);
     if (rc == ERR_OK && effect == SETTING_UNKNOWN)
-        rc = mem_config_set(c, key, mark + 1, NULL, e);
+        rc = settings_set(c, key, mark + 1, NULL, e);
     if (rc != ERR_OK) return err_wrap(e, "--set");
     if (!first) return ERR_OK;
     if (effect == SETTING_USED) q->changes = true;

@@ -70,7 +70,7 @@ static int read_conf(struct reading *p, const struct pickle *v)
     if (v == NULL || v->type != PICKLE_STRING) return ERR_OK;
     p->s->settings = reading_keep(p, v);
     if (p->s->settings == NULL) return err_nomem(p->e);
-    if (mem_config_parse(&c, p->s->settings, saw_setting, p, &why) == ERR_OK)
+    if (settings_parse(&c, p->s->settings, saw_setting, p, &why) == ERR_OK)
         p->s->config = c;
     else
         cannot(p->s, why.text, "");

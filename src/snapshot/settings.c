@@ -158,8 +158,8 @@ static int set_other(const char *key, const char *value,
                    "expandable_segments, limit)", key);
 }
 
-int mem_config_set(struct mem_config *c, const char *key, const char *value,
-                   enum setting_effect *effect, struct err *e)
+int settings_set(struct mem_config *c, const char *key, const char *value,
+                 enum setting_effect *effect, struct err *e)
 {
     int64_t v;
 
@@ -197,8 +197,8 @@ static const char *item_end(const char *s)
     return s;
 }
 
-int mem_config_parse(struct mem_config *c, const char *text,
-                     setting_seen *seen, void *ctx, struct err *e)
+int settings_parse(struct mem_config *c, const char *text,
+                   setting_seen *seen, void *ctx, struct err *e)
 {
     enum setting_effect effect = SETTING_USED;
     int rc = ERR_OK;
@@ -218,8 +218,8 @@ int mem_config_parse(struct mem_config *c, const char *text,
         if (colon == NULL)
             return err_set(e, ERR_USAGE, "%.60s: not key:value", item);
         *colon = '\0';
-        rc = mem_config_set(c, item, colon + 1, seen != NULL ? &effect : NULL,
-                            e);
+        rc = settings_set(c, item, colon + 1, seen != NULL ? &effect : NULL,
+                          e);
         if (rc == ERR_OK && seen != NULL) seen(ctx, item, colon + 1, effect);
     }
     return rc;

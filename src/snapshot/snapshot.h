@@ -133,14 +133,14 @@ enum setting_effect {
 /* One setting as PYTORCH_CUDA_ALLOC_CONF spells it ("max_split_size_mb",
 ** "roundup_power2_divisions"), or "limit" in bytes. ERR_USAGE names key, value
 ** and remedy; *effect may be NULL, then SETTING_UNKNOWN is an error too. */
-int mem_config_set(struct mem_config *c, const char *key, const char *value,
-                   enum setting_effect *effect, struct err *e) MUST_CHECK;
+int settings_set(struct mem_config *c, const char *key, const char *value,
+                 enum setting_effect *effect, struct err *e) MUST_CHECK;
 /* A whole PYTORCH_CUDA_ALLOC_CONF: "key:value,key:[64:8,>:1]". each (may be
 ** NULL) sees what every setting means. */
 typedef void setting_seen(void *ctx, const char *key, const char *value,
                           enum setting_effect effect);
-int mem_config_parse(struct mem_config *c, const char *text,
-                     setting_seen *seen, void *ctx, struct err *e)
+int settings_parse(struct mem_config *c, const char *text,
+                   setting_seen *seen, void *ctx, struct err *e)
     MUST_CHECK;
 
 #endif

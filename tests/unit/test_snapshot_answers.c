@@ -43,7 +43,7 @@ static void take_setting(struct asked *q, const struct snapshot *s,
         return;
     }
     q->set = s->config;
-    assert_int_equal(mem_config_set(&q->set, text, mark, &effect, &e), 0);
+    assert_int_equal(settings_set(&q->set, text, mark, &effect, &e), 0);
     if (effect == SETTING_USED) q->ask.set = &q->set;
 }
 

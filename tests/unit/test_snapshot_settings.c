@@ -18,7 +18,7 @@ static struct mem_config parsed(const char *text)
     struct mem_config c = {0};
     struct err e = {0};
 
-    if (mem_config_parse(&c, text, NULL, NULL, &e) != ERR_OK)
+    if (settings_parse(&c, text, NULL, NULL, &e) != ERR_OK)
         print_error("%s: %s\n", text, e.text);
     assert_int_equal(e.code, 0);
     return c;
@@ -29,7 +29,7 @@ static void refused(const char *text, const char *why)
     struct mem_config c = {0};
     struct err e = {0};
 
-    assert_int_equal(mem_config_parse(&c, text, NULL, NULL, &e), ERR_USAGE);
+    assert_int_equal(settings_parse(&c, text, NULL, NULL, &e), ERR_USAGE);
     if (strstr(e.text, why) == NULL) print_error("%s\n", e.text);
     assert_non_null(strstr(e.text, why));
 }
@@ -112,7 +112,7 @@ static void test_effects(void **state)
     struct err e;
 
     (void)state;
-    assert_int_equal(mem_config_parse(&c, "max_split_size_mb:64, foo:1,"
+    assert_int_equal(settings_parse(&c, "max_split_size_mb:64, foo:1,"
         "per_process_memory_fraction:0.5,throw_on_cudamalloc_oom:True,"
         "garbage_collection_threshold:0.8,backend:native,backend:x", note,
         all, &e), ERR_OK);
@@ -122,8 +122,8 @@ static void test_effects(void **state)
     assert_int_equal(c.max_split_bytes, 64 << 20);
     assert_true(parsed("expandable_segments:True").expandable);
     assert_false(parsed("expandable_segments:False").expandable);
-    assert_int_equal(mem_config_parse(&c, "max_split_size_mb:1", note, all,
-                                      &e), ERR_USAGE);
+    assert_int_equal(settings_parse(&c, "max_split_size_mb:1", note, all,
+                                    &e), ERR_USAGE);
 }
 
 int main(void)
