@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/sections/group.h"
+#include "report/sections/sweep.h"
 #include "report/sections/sections.h"
 
 enum { MAX_UNDER = 200 };
@@ -30,7 +30,7 @@ static void widen(struct spread *r, const struct miss *m)
     r->waves++;
 }
 
-static struct spread find_spread(const struct view *v, const struct group *g,
+static struct spread find_spread(const struct view *v, const struct sweep *g,
                                const char *name, bool requested)
 {
     struct spread r = {.margin = 0};
@@ -39,7 +39,7 @@ static struct spread find_spread(const struct view *v, const struct group *g,
     for (c = 0; c < v->n_case; c++) {
         int64_t w = view_wave(v->kase[c], true);
         struct miss m;
-        if (!group_has(v->kase[c], g)) continue;
+        if (!sweep_has(v->kase[c], g)) continue;
         m = requested ? view_miss_requested(v->kase[c], w, name, "raw")
                       : view_miss(v->kase[c], w, name, "raw");
         if (m.known && m.estimate > 0) widen(&r, &m);
@@ -47,7 +47,7 @@ static struct spread find_spread(const struct view *v, const struct group *g,
     return r;
 }
 
-static void put_range(struct view *v, struct table *t, const struct group *g,
+static void put_range(struct view *v, struct table *t, const struct sweep *g,
                       const char *name, bool requested)
 {
     struct spread r = find_spread(v, g, name, requested);
@@ -68,7 +68,7 @@ static void put_range(struct view *v, struct table *t, const struct group *g,
 }
 
 static void put_published(struct view *v, struct table *t,
-                          const struct group *g)
+                          const struct sweep *g)
 {
     double min = figure(v->published, "full_stack.ep%d.min", (int)g->ep);
 
@@ -122,7 +122,7 @@ static void put_where(struct view *v, struct table *t,
     else cell_printf(v->d, t, "layer %d", (int)p->layer);
 }
 
-static struct table *under_table(struct view *v, const struct group *g)
+static struct table *under_table(struct view *v, const struct sweep *g)
 {
     char id[200];
 
@@ -153,7 +153,7 @@ static void put_under_line(struct view *v, struct table *t,
 }
 
 /* Estimates below the peak are the ones that matter: each is listed. */
-static void put_under(struct view *v, const struct group *g)
+static void put_under(struct view *v, const struct sweep *g)
 {
     struct table *t = NULL;
     int64_t c, n = 0, also = 0;
@@ -162,7 +162,7 @@ static void put_under(struct view *v, const struct group *g)
         const struct record_found *k = v->kase[c];
         int64_t w = view_wave(k, true);
         struct miss m;
-        if (!group_has(k, g)) continue;
+        if (!sweep_has(k, g)) continue;
         m = view_miss(k, w, AFTER, "raw");
         if (!m.known || !m.under) continue;
         also += view_miss_requested(k, w, AFTER, "raw").under;
@@ -185,8 +185,8 @@ static void put_under(struct view *v, const struct group *g)
 
 void sec_stack(struct view *v)
 {
-    struct group g[MAX_GROUPS];
-    int n = group_find(v, g), i, k;
+    struct sweep g[MAX_SWEEPS];
+    int n = sweep_find(v, g), i, k;
     struct table *t;
 
     if (n == 0 && !v->published_here) return;

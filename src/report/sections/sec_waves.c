@@ -5,12 +5,12 @@
 #include <math.h>
 #include <string.h>
 
-#include "report/sections/group.h"
+#include "report/sections/sweep.h"
 #include "report/sections/sections.h"
 
 /* The wave with the largest over-count of a group; NULL without figures. */
 static const struct record_found *worst_pair(const struct view *v,
-                                             const struct group *g,
+                                             const struct sweep *g,
                                              int64_t *most, int64_t *waves)
 {
     const struct record_found *at = NULL;
@@ -20,7 +20,7 @@ static const struct record_found *worst_pair(const struct view *v,
     for (c = 0; c < v->n_case; c++) {
         const struct record_found *k = v->kase[c];
         int64_t w = view_wave(k, true);
-        if (!group_has(k, g) || w < 0 ||
+        if (!sweep_has(k, g) || w < 0 ||
             !record_bytes(k, w, RECORD_MAX, AFTER, "raw", &raw) ||
             !record_bytes(k, w, RECORD_MAX, AFTER "/unpaired", "raw",
                           &loose)) continue;
@@ -43,7 +43,7 @@ static void put_rows(struct view *v, struct table *t,
                     view_grouped(rows[1], b));
 }
 
-static void put_pair(struct view *v, struct table *t, const struct group *g,
+static void put_pair(struct view *v, struct table *t, const struct sweep *g,
                      const struct record_found *at, int64_t most,
                      int64_t waves)
 {
@@ -63,8 +63,8 @@ static void put_pair(struct view *v, struct table *t, const struct group *g,
 
 void sec_pairing(struct view *v)
 {
-    struct group g[MAX_GROUPS];
-    int n = group_find(v, g), i;
+    struct sweep g[MAX_SWEEPS];
+    int n = sweep_find(v, g), i;
     struct table *t = NULL;
 
     if (n == 0 && !v->published_here) return;
@@ -111,7 +111,7 @@ static void see(int64_t range[2], int64_t x, bool first)
     if (first || x > range[1]) range[1] = x;
 }
 
-static void put_spot(struct view *v, struct table *t, const struct group *g,
+static void put_spot(struct view *v, struct table *t, const struct sweep *g,
                      const struct spot *s)
 {
     if (s->waves == 0) return;
@@ -134,7 +134,7 @@ static void put_spot(struct view *v, struct table *t, const struct group *g,
 
 /* Where peaks lie, for the places that have most of them. */
 static void put_places(struct view *v, struct table *t,
-                       const struct group *g)
+                       const struct sweep *g)
 {
     struct spot s[PLACES];
     int64_t c;
@@ -146,7 +146,7 @@ static void put_places(struct view *v, struct table *t,
         int64_t w = view_wave(f, true);
         const struct record_peak *p = record_peak_max(f, w);
         struct spot *at;
-        if (!group_has(f, g) || p == NULL) continue;
+        if (!sweep_has(f, g) || p == NULL) continue;
         at = &s[place_of(f, p)];
         see(at->tokens, f->shape.tokens, at->waves == 0);
         see(at->layer, p->layer, at->waves == 0);
@@ -175,8 +175,8 @@ static void put_traced(struct view *v)
 
 void sec_adapters(struct view *v)
 {
-    struct group g[MAX_GROUPS];
-    int n = group_find(v, g), i;
+    struct sweep g[MAX_SWEEPS];
+    int n = sweep_find(v, g), i;
     struct table *t;
 
     if (n == 0 && !v->published_here) return;

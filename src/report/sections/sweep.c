@@ -1,9 +1,9 @@
-/* group.c - see group.h. */
-#include "report/sections/group.h"
+/* group.c - see sweep.h. */
+#include "report/sections/sweep.h"
 
 #include <string.h>
 
-int group_find(const struct view *v, struct group out[MAX_GROUPS])
+int sweep_find(const struct view *v, struct sweep out[MAX_SWEEPS])
 {
     int n = 0, i, kept = 0;
     int64_t c;
@@ -13,8 +13,8 @@ int group_find(const struct view *v, struct group out[MAX_GROUPS])
         for (i = 0; i < n; i++)
             if (out[i].ep == s->ep &&
                 strcmp(out[i].scenario, s->scenario) == 0) break;
-        if (i == n && n < MAX_GROUPS)
-            out[n++] = (struct group){s->scenario, s->ep, 0, -1};
+        if (i == n && n < MAX_SWEEPS)
+            out[n++] = (struct sweep){s->scenario, s->ep, 0, -1};
         if (i == n) continue;
         out[i].sizes += s->tokens != out[i].tokens;
         out[i].tokens = s->tokens;
@@ -22,7 +22,7 @@ int group_find(const struct view *v, struct group out[MAX_GROUPS])
     for (i = 0; i < n; i++)
         if (out[i].sizes >= MANY_SIZES) out[kept++] = out[i];
     for (i = 0, n = 0; i < kept; i++) {
-        struct group g = out[i];
+        struct sweep g = out[i];
         if (strcmp(g.scenario, FULL_STACK) != 0) continue;
         memmove(&out[n + 1], &out[n], (size_t)(i - n) * sizeof *out);
         out[n++] = g;
@@ -30,7 +30,7 @@ int group_find(const struct view *v, struct group out[MAX_GROUPS])
     return kept;
 }
 
-bool group_has(const struct record_found *c, const struct group *g)
+bool sweep_has(const struct record_found *c, const struct sweep *g)
 {
     return c->shape.ep == g->ep &&
            strcmp(c->shape.scenario, g->scenario) == 0;

@@ -1,28 +1,28 @@
 /*
-** group.h - scenarios that have many waves, apart by expert parallelism.
+** sweep.h - scenarios that have many waves, apart by expert parallelism.
 ** Internal to report.
 */
-#ifndef REPORT_GROUP_H
-#define REPORT_GROUP_H
+#ifndef REPORT_SWEEP_H
+#define REPORT_SWEEP_H
 
 #include "report/view.h"
 
 #define FULL_STACK "full-stack"
 
-enum { MANY_SIZES = 5, MAX_GROUPS = 32 };
+enum { MANY_SIZES = 5, MAX_SWEEPS = 32 };
 
 /* Cases of one scenario at one EP. */
-struct group {
+struct sweep {
     const char *scenario;
     int64_t ep;
     int64_t sizes;          /* times that tokens differ from the case before */
     int64_t tokens;         /* of its last case */
 };
 
-/* Groups with at least MANY_SIZES waves of different size, those of
+/* Sweeps with at least MANY_SIZES waves of different size, those of
 ** FULL_STACK first, else in the order of their first case; returns how
 ** many. */
-int group_find(const struct view *v, struct group out[MAX_GROUPS]);
-bool group_has(const struct record_found *c, const struct group *g);
+int sweep_find(const struct view *v, struct sweep out[MAX_SWEEPS]);
+bool sweep_has(const struct record_found *c, const struct sweep *g);
 
 #endif
