@@ -17,7 +17,7 @@
 #include "bench/run_plain.h"
 #include "run/device.h"
 #include "run/folder.h"
-#include "run/group.h"
+#include "run/crew.h"
 
 static atomic_int interrupt;
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "run/device.h"
-#include "run/group.h"
+#include "run/crew.h"
 
 static const char *environment(const char *name, void *ctx)
 {

@@ -1,5 +1,5 @@
 /*
-** alarm.h - how the ranks of a group hear of a failure beside the exchanges
+** alarm.h - how the ranks of a crew hear of a failure beside the exchanges
 ** themselves: a rank that waits for a GPU polls it. For threads of one
 ** process it is shared memory (alarm_threads), for processes the line that
 ** they met on (line.h).

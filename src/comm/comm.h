@@ -1,7 +1,7 @@
 /*
 ** comm.h - how ranks of one run talk. A communicator knows bytes and ranks,
 ** no layers. local: threads of one process, any device; nccl: one GPU a
-** rank. Every call is collective over all ranks of the group and in the same
+** rank. Every call is collective over all ranks of the crew and in the same
 ** order on each; a rank that fails calls abort, and the others' pending and
 ** later calls return an error that names it. Every wait has a deadline that
 ** ends it with the name of the rank that is late. Where the device computes
@@ -40,7 +40,7 @@ struct comm_ops {
     int (*gather_counts)(struct comm *c, const char *what, const int64_t *mine,
                          int64_t n, int64_t *all, struct err *e);
     /* Ends every other rank's waits, now and later, with this rank and this
-    ** text. The first abort of a group counts. */
+    ** text. The first abort of a crew counts. */
     void (*abort)(struct comm *c, const char *why);
     /* Frees it. A rank that still waits for this one is told. */
     void (*close)(struct comm *c);
@@ -51,13 +51,13 @@ struct comm {
     int rank, size;
 };
 
-/* size communicators (1 to 64) that share one group of threads; out[size],
+/* size communicators (1 to 64) that are one crew of threads; out[size],
 ** each for one thread, each to be closed. deadline_ms bounds every wait.
 **
 ** Errors are ERR_RUN, or the device's own. When sizes, shapes or the calls
 ** themselves do not fit, all ranks return the same error, which names both
 ** sides, and may go on. An exchange that waits past the deadline, an abort
-** and an early close fail the group for good. No rank leaves an exchange
+** and an early close fail the crew for good. No rank leaves an exchange
 ** while another may read its buffers, except one that waited past the
 ** deadline for a rank that hangs in its copy: end the process then. */
 int comm_local(int size, int64_t deadline_ms, struct comm **out,

@@ -7,7 +7,7 @@
 ** (part), after which its buffers are its own again. Nobody leaves between
 ** the two waits, so a rank that fails there cannot free what others read.
 **
-** A group that failed stays failed: after an abort, a rank that came too
+** A crew that failed stays failed: after an abort, a rank that came too
 ** late, or one that closed its communicator early, every call returns the
 ** same cause.
 */
@@ -36,9 +36,9 @@ struct post {
     int64_t n;
 };
 
-struct group {
+struct crew {
     pthread_mutex_t lock;
-    pthread_cond_t moved;           /* a wait ended, or the group failed */
+    pthread_cond_t moved;           /* a wait ended, or the crew failed */
     int size, open;                 /* communicators, those not closed */
     int64_t deadline_ms;
     int arrived;                    /* in the wait under way */
@@ -51,17 +51,17 @@ struct group {
 
 struct local {
     struct comm comm;
-    struct group *group;
+    struct crew *crew;
 };
 
-static struct group *group_of(struct comm *c)
+static struct crew *crew_of(struct comm *c)
 {
-    return ((struct local *)c)->group;
+    return ((struct local *)c)->crew;
 }
 
 /* ---- waiting ------------------------------------------------------------ */
 
-static struct timespec deadline(const struct group *g)
+static struct timespec deadline(const struct crew *g)
 {
     struct timespec t;
 
@@ -76,7 +76,7 @@ static struct timespec deadline(const struct group *g)
 }
 
 /* The first cause stays. Called with the lock held. */
-static void group_fail(struct group *g, const char *cause)
+static void crew_fail(struct crew *g, const char *cause)
 {
     if (g->failed) return;
     g->failed = true;
@@ -84,7 +84,7 @@ static void group_fail(struct group *g, const char *cause)
     pthread_cond_broadcast(&g->moved);
 }
 
-static void fail_late(struct group *g, const char *what)
+static void fail_late(struct crew *g, const char *what)
 {
     char who[256] = "";
     char cause[sizeof g->cause];
@@ -96,11 +96,11 @@ static void fail_late(struct group *g, const char *what)
                                   n > 0 ? ", " : "", r);
     snprintf(cause, sizeof cause, "rank %s did not come to %.100s within %"
              PRId64 " ms", who, what, g->deadline_ms);
-    group_fail(g, cause);
+    crew_fail(g, cause);
 }
 
 /* Marks this rank as come; the last one ends the wait. */
-static void arrive(struct group *g, int rank)
+static void arrive(struct crew *g, int rank)
 {
     g->here[rank] = true;
     if (++g->arrived < g->size) return;
@@ -111,12 +111,12 @@ static void arrive(struct group *g, int rank)
 }
 
 /* Waits for every rank. With a post it is the wait before the exchange, which
-** a failed group ends. After it, where others may still read this rank's
+** a failed crew ends. After it, where others may still read this rank's
 ** buffers, only the deadline does. */
 static int wait_all(struct comm *c, const char *what, const struct post *post,
                     struct err *e)
 {
-    struct group *g = group_of(c);
+    struct crew *g = crew_of(c);
     struct timespec until = deadline(g);
     uint64_t ended;
     int rc = ERR_OK;
@@ -158,7 +158,7 @@ static int part(struct comm *c, const char *what, int rc, struct err *e)
 
 /* ---- checks: every rank reads all posts and finds the same -------------- */
 
-static int same_call(const struct group *g, struct err *e)
+static int same_call(const struct crew *g, struct err *e)
 {
     const struct post *a = &g->post[0];
 
@@ -173,7 +173,7 @@ static int same_call(const struct group *g, struct err *e)
     return ERR_OK;
 }
 
-static int same_sizes(const struct group *g, struct err *e)
+static int same_sizes(const struct crew *g, struct err *e)
 {
     for (int s = 0; s < g->size; s++) {
         for (int r = 0; r < g->size; r++) {
@@ -190,7 +190,7 @@ static int same_sizes(const struct group *g, struct err *e)
 }
 
 /* Ranks that sum different things would wait or read beyond; said before. */
-static int same_matrix(const struct group *g, struct err *e)
+static int same_matrix(const struct crew *g, struct err *e)
 {
     static const char *const name[] = {"bf16", "f32", "f64", "i32", "i64",
                                        "u8"};
@@ -212,7 +212,7 @@ static int same_matrix(const struct group *g, struct err *e)
     return ERR_OK;
 }
 
-static int same_count(const struct group *g, struct err *e)
+static int same_count(const struct crew *g, struct err *e)
 {
     for (int r = 1; r < g->size; r++)
         if (g->post[r].n != g->post[0].n)
@@ -228,7 +228,7 @@ static int local_all_to_all(struct comm *c, struct dev *d, const char *what,
                             const struct comm_part *send,
                             const struct comm_part *recv, struct err *e)
 {
-    struct group *g = group_of(c);
+    struct crew *g = crew_of(c);
     struct post p = {.kind = "all_to_all", .what = what, .send = send,
                      .recv = recv};
     int rc = move_sync(d, e);
@@ -243,8 +243,8 @@ static int local_all_to_all(struct comm *c, struct dev *d, const char *what,
     return part(c, what, rc, e);
 }
 
-/* Sums the elements of rank's group in rank order. */
-static int sum_posts(const struct group *g, struct dev *d, int rank,
+/* Sums the elements of rank's crew in rank order. */
+static int sum_posts(const struct crew *g, struct dev *d, int rank,
                      struct move_sum *sum, struct err *e)
 {
     int every = g->post[rank].every, first = rank % every;
@@ -273,7 +273,7 @@ static int local_all_reduce(struct comm *c, struct dev *d, const char *what,
     assert(every > 0 && c->size % every == 0);
     if (rc == ERR_OK) rc = meet(c, &p, e);
     if (rc != ERR_OK) return rc;
-    rc = part(c, what, sum_posts(group_of(c), d, c->rank, &sum, e), e);
+    rc = part(c, what, sum_posts(crew_of(c), d, c->rank, &sum, e), e);
     if (rc == ERR_OK) rc = move_sum_store(&sum, d, x.p, e);
     move_sum_free(&sum);
     return rc;
@@ -283,7 +283,7 @@ static int local_gather_counts(struct comm *c, const char *what,
                                const int64_t *mine, int64_t n, int64_t *all,
                                struct err *e)
 {
-    struct group *g = group_of(c);
+    struct crew *g = crew_of(c);
     struct post p = {.kind = "gather_counts", .what = what, .mine = mine,
                      .n = n};
     int rc = meet(c, &p, e);
@@ -298,18 +298,18 @@ static int local_gather_counts(struct comm *c, const char *what,
 
 static void local_abort(struct comm *c, const char *why)
 {
-    struct group *g = group_of(c);
+    struct crew *g = crew_of(c);
     char cause[sizeof g->cause];
 
     snprintf(cause, sizeof cause, "rank %d failed: %s", c->rank, why);
     pthread_mutex_lock(&g->lock);
-    group_fail(g, cause);
+    crew_fail(g, cause);
     pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- life --------------------------------------------------------------- */
 
-static void group_free(struct group *g)
+static void crew_free(struct crew *g)
 {
     pthread_cond_destroy(&g->moved);
     pthread_mutex_destroy(&g->lock);
@@ -318,17 +318,17 @@ static void group_free(struct group *g)
 
 static void local_close(struct comm *c)
 {
-    struct group *g = group_of(c);
+    struct crew *g = crew_of(c);
     char cause[64];
     bool last;
 
     snprintf(cause, sizeof cause, "rank %d has closed its communicator",
              c->rank);
     pthread_mutex_lock(&g->lock);
-    group_fail(g, cause);
+    crew_fail(g, cause);
     last = --g->open == 0;
     pthread_mutex_unlock(&g->lock);
-    if (last) group_free(g);
+    if (last) crew_free(g);
     free(c);
 }
 
@@ -341,9 +341,9 @@ static const struct comm_ops local_ops = {
     .close = local_close,
 };
 
-static struct group *group_new(int size, int64_t deadline_ms)
+static struct crew *crew_new(int size, int64_t deadline_ms)
 {
-    struct group *g = calloc(1, sizeof *g);
+    struct crew *g = calloc(1, sizeof *g);
     pthread_condattr_t attr;
 
     if (g == NULL) return NULL;
@@ -360,7 +360,7 @@ static struct group *group_new(int size, int64_t deadline_ms)
 int comm_local(int size, int64_t deadline_ms, struct comm **out,
                struct err *e)
 {
-    struct group *g;
+    struct crew *g;
 
     if (size < 1 || size > SIZE_MOST)
         return err_set(e, ERR_USAGE, "ranks: %d is not 1 to %d", size,
@@ -368,18 +368,18 @@ int comm_local(int size, int64_t deadline_ms, struct comm **out,
     if (deadline_ms < 1 || deadline_ms > (int64_t)1 << 40)
         return err_set(e, ERR_USAGE, "deadline: %" PRId64 " ms is not "
                        "positive or out of range", deadline_ms);
-    g = group_new(size, deadline_ms);
+    g = crew_new(size, deadline_ms);
     if (g == NULL) return err_nomem(e);
     for (int r = 0; r < size; r++) {
         struct local *l = calloc(1, sizeof *l);
 
         if (l == NULL) {
             while (r-- > 0) free(out[r]);
-            group_free(g);
+            crew_free(g);
             return err_nomem(e);
         }
         l->comm = (struct comm){&local_ops, r, size};
-        l->group = g;
+        l->crew = g;
         out[r] = &l->comm;
     }
     return ERR_OK;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/num.h"
-#include "run/group.h"
+#include "run/crew.h"
 
 /* ---- does it fit? ------------------------------------------------------- */
 
@@ -48,7 +48,7 @@ static int fits_together(const struct run_work *w, const struct ranks *r,
         need = num_sadd(need, taken(&r->one[i], r->waves));
         most = num_max(most, taken(&r->one[i], r->waves));
     }
-    if (!group_shares_gpu(w)) need = most;
+    if (!crew_shares_gpu(w)) need = most;
     if (rc != ERR_OK || need <= free) return rc;
     return err_set(e, ERR_OOM, "device %s: %" PRId64 " ranks need %" PRId64
                    " bytes, up to %" PRId64 " each, and %" PRId64 " are free "
@@ -160,7 +160,7 @@ int run_same_as_dry(struct run_work *w, const struct ranks *r, struct err *e)
 
     if (rc == ERR_OK) rc = ranks_run(&dry, e);
     for (i = 0; rc == ERR_OK && i < w->plan->cp; i++)
-        if (group_is_here(r, i)) rc = same_rank(&r->one[i], &dry.one[i], e);
+        if (crew_is_here(r, i)) rc = same_rank(&r->one[i], &dry.one[i], e);
     ranks_close(&dry);
     routing_free(&seen);
     return rc;

@@ -1,12 +1,12 @@
 /*
-** driver.c - see group.h: what the GPU's driver says of its memory, beside
+** driver.c - see crew.h: what the GPU's driver says of its memory, beside
 ** what our allocators hold. Highest is the most that was seen, at the start,
 ** at each new segment and at the end.
 */
 #include <stdlib.h>
 
 #include "base/num.h"
-#include "run/group.h"
+#include "run/crew.h"
 
 static uint64_t used_of(struct ranks_one *o)
 {
@@ -36,7 +36,7 @@ void driver_before(struct ranks *r)
     if (!r->ops->computes || m == NULL) return;
     for (i = 0; i < r->w->plan->cp; i++) {
         struct ranks_one *o = &r->one[i];
-        if (!group_is_here(r, i) || m->info(o->gpu, &g, &e) != ERR_OK)
+        if (!crew_is_here(r, i) || m->info(o->gpu, &g, &e) != ERR_OK)
             continue;
         o->driver.known = true;
         o->driver.before = g.total_bytes - g.free_bytes;
@@ -97,7 +97,7 @@ static int64_t taken_on_gpu(const struct ranks *r, int gpu)
     int64_t sum = 0, i;
 
     for (i = 0; i < r->w->plan->cp; i++)
-        if (group_is_here(r, i) && r->one[i].gpu == gpu)
+        if (crew_is_here(r, i) && r->one[i].gpu == gpu)
             sum = num_sadd(sum, taken(r, &r->one[i]));
     return sum;
 }
@@ -130,7 +130,7 @@ int driver_note(struct run_work *w, const struct ranks *r, struct err *e)
         const struct ranks_one *o = &r->one[i];
         int64_t highest = (int64_t)highest_on_gpu(r, o->gpu);
 
-        if (!group_is_here(r, i) || !o->driver.known) continue;
+        if (!crew_is_here(r, i) || !o->driver.known) continue;
         put(w, i, "driver_before", (int64_t)o->driver.before);
         put(w, i, "driver_highest", highest);
         put(w, i, "driver_after", (int64_t)o->driver.after);

@@ -1,5 +1,5 @@
 /*
-** processes.c - see group.h: a rank a process. Everything goes over the line
+** processes.c - see crew.h: a rank a process. Everything goes over the line
 ** on which they met, as structs: all run the same program.
 */
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 #include "base/num.h"
 #include "base/version.h"
-#include "run/group.h"
+#include "run/crew.h"
 
 /* How a rank's part went. */
 struct outcome {

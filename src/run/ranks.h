@@ -2,7 +2,7 @@
 ** ranks.h - the ranks of one case at work on one device.
 **
 ** Devices that compute run every rank in a thread of its own, or this
-** process's rank alone where a launcher started one for each (group.h); a
+** process's rank alone where a launcher started one for each (crew.h); a
 ** rank that fails ends the others. On dry a rank needs no peer, so they run
 ** one after another, or a few at once.
 */
@@ -56,8 +56,8 @@ struct ranks_one {
     struct err e;
 };
 
-/* How NCCL's ranks find each other (group.h). */
-struct ranks_group {
+/* How NCCL's ranks find each other (crew.h). */
+struct ranks_crew {
     bool nccl;
     unsigned char id[NCCL_ID_BYTES];
     struct alarm *alarm;        /* borrowed; owned is ours, or NULL */
@@ -82,7 +82,7 @@ struct ranks {
                                    repeats the last, no rank after a failure,
                                    and none stays open */
     int threads;                /* dry: run at once; 0 is one */
-    struct ranks_group group;
+    struct ranks_crew crew;
     /* results */
     struct ranks_one *one;      /* [cp] open until ranks_close */
     int64_t good;               /* waves that every rank finished */

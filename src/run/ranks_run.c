@@ -6,7 +6,7 @@
 
 #include "base/num.h"
 #include "run/dump.h"
-#include "run/group.h"
+#include "run/crew.h"
 #include "run/labels.h"
 #include "snapshot/snapshot.h"
 
@@ -49,7 +49,7 @@ static struct mem_source segments_of(struct ranks_one *o)
 {
     const struct ranks *like = o->all->like;
 
-    if (like != NULL && group_is_here(like, o->rank))
+    if (like != NULL && crew_is_here(like, o->rank))
         return segment_repeat(&o->again, &like->one[o->rank].segments);
     if (!o->all->ops->computes) return o->dev->source;
     return segment_note(&o->segments, driver_watch(o));
@@ -67,7 +67,7 @@ static int rank_open(struct ranks_one *o, struct err *e)
     struct step_config step = config_of(o);
     int rc = r->ops->open(&options, &o->dev, e);
 
-    if (rc == ERR_OK) rc = group_join(o, e);
+    if (rc == ERR_OK) rc = crew_join(o, e);
     if (rc == ERR_OK) rc = mem_new(&memory, segments_of(o), &o->mem, e);
     if (rc == ERR_OK)
         rc = step_new(&step, o->dev, o->mem, o->comm, &o->step, e);
@@ -162,10 +162,10 @@ static void rank_run(struct ranks_one *o)
     o->rc = rank_open(o, e);
     rank_waves(o, e);
     if (o->rc != ERR_OK) {
-        group_tell(o, e->text);
+        crew_tell(o, e->text);
         err_wrap(e, "rank %d", (int)o->rank);
     }
-    group_leave(o);
+    crew_leave(o);
     if (!o->all->brief) return;
     if (o->mem != NULL) mem_stats(o->mem, &o->stats);
     rank_close(o);
@@ -199,7 +199,7 @@ static int ranks_open(struct ranks *r, struct err *e)
         o->sent = calloc((size_t)cells, sizeof *o->sent);
         if (o->sent == NULL) rc = err_nomem(e);
     }
-    if (rc == ERR_OK) rc = group_make(r, e);
+    if (rc == ERR_OK) rc = crew_make(r, e);
     if (rc == ERR_OK) driver_before(r);
     return rc;
 }
@@ -210,11 +210,11 @@ static void run_together(struct ranks *r)
 
     for (i = 0; i < r->w->plan->cp; i++) {
         struct ranks_one *o = &r->one[i];
-        if (!group_is_here(r, i)) continue;
+        if (!crew_is_here(r, i)) continue;
         o->started = pthread_create(&o->thread, NULL, rank_thread, o) == 0;
         if (o->started) continue;
         o->rc = err_set(&o->e, ERR_RUN, "rank %d: no thread", (int)i);
-        group_tell(o, "no thread");
+        crew_tell(o, "no thread");
     }
     for (i = 0; i < r->w->plan->cp; i++)
         if (r->one[i].started) pthread_join(r->one[i].thread, NULL);
@@ -321,5 +321,5 @@ void ranks_close(struct ranks *r)
     }
     free(r->one);
     r->one = NULL;
-    group_free(r);
+    crew_free(r);
 }

@@ -9,7 +9,7 @@
 **   tokens.c      tokens and targets for devices that compute
 **   labels.c      what a file says instead, labels_read.c
 **   beside_dry.c  such a device held beside dry
-**   group.c       communicators and GPUs; driver.c, processes.c beside it
+**   crew.c        communicators and GPUs; driver.c, processes.c beside it
 **   rows.c        the result as rows of the files that a run writes
 **   adapters.c    what the ranks have learned, and saving it
 **   dump.c        waves' numbers for comparison

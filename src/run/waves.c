@@ -8,7 +8,7 @@
 
 #include "run/adapters.h"
 #include "run/dump.h"
-#include "run/group.h"
+#include "run/crew.h"
 #include "run/labels.h"
 #include "snapshot/snapshot.h"
 
@@ -99,7 +99,7 @@ static const struct ranks_one *first_here(const struct ranks *r)
 {
     int64_t i = 0;
 
-    while (!group_is_here(r, i)) i++;
+    while (!crew_is_here(r, i)) i++;
     return &r->one[i];
 }
 
@@ -113,7 +113,7 @@ static int note_waves(struct run_work *w, const struct ranks *r,
     for (i = 0; i < r->good; i++) {
         struct run_wave *v = &w->wave[i];
         for (k = 0; k < w->plan->cp && rc == ERR_OK; k++)
-            if (group_is_here(r, k)) rc = note_wave(w, &r->one[k], i, e);
+            if (crew_is_here(r, k)) rc = note_wave(w, &r->one[k], i, e);
         if (rc != ERR_OK) return rc;
         v->measured = true;
         note_status(v, STATUS_OK, "");

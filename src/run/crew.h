@@ -1,5 +1,5 @@
 /*
-** group.h - how the ranks of a case reach each other and which GPU each
+** crew.h - how the ranks of a case reach each other and which GPU each
 ** takes.
 **
 ** On cpu, and on cuda with fewer GPUs than ranks, ranks are threads that
@@ -7,26 +7,26 @@
 ** each, NCCL joins them: threads of this process, or one process each when a
 ** launcher started several.
 */
-#ifndef RUN_GROUP_H
-#define RUN_GROUP_H
+#ifndef RUN_CREW_H
+#define RUN_CREW_H
 
 #include "run/ranks.h"
 
-/* Sets gpu of every rank, and comm or r->group. */
-int group_make(struct ranks *r, struct err *e) MUST_CHECK;
+/* Sets gpu of every rank, and comm or r->crew. */
+int crew_make(struct ranks *r, struct err *e) MUST_CHECK;
 /* In the rank's own thread, with its device open: its communicator. */
-int group_join(struct ranks_one *o, struct err *e) MUST_CHECK;
+int crew_join(struct ranks_one *o, struct err *e) MUST_CHECK;
 /* What became of this rank, to ranks that wait for it. */
-void group_tell(struct ranks_one *o, const char *text);
+void crew_tell(struct ranks_one *o, const char *text);
 /* In the rank's own thread: NCCL's communicators close together. */
-void group_leave(struct ranks_one *o);
-void group_free(struct ranks *r);
+void crew_leave(struct ranks_one *o);
+void crew_free(struct ranks *r);
 
 /* Do all ranks of the case take their memory from one device? */
-bool group_shares_gpu(const struct run_work *w);
+bool crew_shares_gpu(const struct run_work *w);
 
 /* Does this process run the rank? */
-bool group_is_here(const struct ranks *r, int64_t rank);
+bool crew_is_here(const struct ranks *r, int64_t rank);
 
 /* ---- several processes (processes.c) ------------------------------------ */
 

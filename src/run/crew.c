@@ -1,18 +1,18 @@
-/* group.c - see group.h */
-#include "run/group.h"
+/* crew.c - see crew.h */
+#include "run/crew.h"
 
 #include <assert.h>
 
 #include "comm/rendezvous.h"
 
-bool group_shares_gpu(const struct run_work *w)
+bool crew_shares_gpu(const struct run_work *w)
 {
     const struct run_context *x = w->x;
 
     return x->line == NULL && (x->gpus < w->plan->cp || !x->has_nccl);
 }
 
-bool group_is_here(const struct ranks *r, int64_t rank)
+bool crew_is_here(const struct ranks *r, int64_t rank)
 {
     const struct run_context *x = r->w->x;
 
@@ -36,11 +36,11 @@ static int make_threads(struct ranks *r, struct err *e)
 {
     const struct cuda_module *m = r->w->x->module;
     int64_t i;
-    int rc = alarm_threads((int)r->w->plan->cp, &r->group.owned, e);
+    int rc = alarm_threads((int)r->w->plan->cp, &r->crew.owned, e);
 
-    if (rc == ERR_OK) rc = m->nccl_id(r->group.id, e);
+    if (rc == ERR_OK) rc = m->nccl_id(r->crew.id, e);
     for (i = 0; i < r->w->plan->cp; i++) r->one[i].gpu = (int)i;
-    r->group.alarm = r->group.owned;
+    r->crew.alarm = r->crew.owned;
     return rc;
 }
 
@@ -50,16 +50,16 @@ static int make_processes(struct ranks *r, struct err *e)
     const struct run_context *x = r->w->x;
     int rc = ERR_OK;
 
-    r->group.alarm = line_alarm(x->line);
+    r->crew.alarm = line_alarm(x->line);
     r->one[x->launch.rank].gpu = x->gpu;
-    if (x->launch.rank == 0) rc = x->module->nccl_id(r->group.id, e);
+    if (x->launch.rank == 0) rc = x->module->nccl_id(r->crew.id, e);
     rc = processes_agree(x, rc, e);
     if (rc == ERR_OK)
-        rc = line_share(x->line, r->group.id, sizeof r->group.id, false, e);
+        rc = line_share(x->line, r->crew.id, sizeof r->crew.id, false, e);
     return rc;
 }
 
-int group_make(struct ranks *r, struct err *e)
+int crew_make(struct ranks *r, struct err *e)
 {
     const struct run_context *x = r->w->x;
     int64_t cp = r->w->plan->cp;
@@ -71,27 +71,27 @@ int group_make(struct ranks *r, struct err *e)
                        (int)cp, x->launch.size);
     if (cp == 1) return ERR_OK;
     if (x->module == NULL) return make_local(r, e);
-    r->group.nccl = !group_shares_gpu(r->w);
-    if (!r->group.nccl) return make_local(r, e);
+    r->crew.nccl = !crew_shares_gpu(r->w);
+    if (!r->crew.nccl) return make_local(r, e);
     return x->line != NULL ? make_processes(r, e) : make_threads(r, e);
 }
 
-int group_join(struct ranks_one *o, struct err *e)
+int crew_join(struct ranks_one *o, struct err *e)
 {
     const struct ranks *r = o->all;
     struct nccl_options n = {
         .rank = (int)o->rank, .size = (int)r->w->plan->cp, .gpu = o->gpu,
-        .id = r->group.id, .deadline_ms = RANKS_DEADLINE_MS,
-        .alarm = r->group.alarm
+        .id = r->crew.id, .deadline_ms = RANKS_DEADLINE_MS,
+        .alarm = r->crew.alarm
     };
 
-    if (!r->group.nccl || !r->ops->computes) return ERR_OK;
+    if (!r->crew.nccl || !r->ops->computes) return ERR_OK;
     return r->w->x->module->comm_nccl(&n, &o->comm, e);
 }
 
-void group_tell(struct ranks_one *o, const char *text)
+void crew_tell(struct ranks_one *o, const char *text)
 {
-    struct alarm *a = o->all->group.alarm;
+    struct alarm *a = o->all->crew.alarm;
     struct err cause;
 
     if (o->comm != NULL) {
@@ -103,15 +103,15 @@ void group_tell(struct ranks_one *o, const char *text)
     }
 }
 
-void group_leave(struct ranks_one *o)
+void crew_leave(struct ranks_one *o)
 {
-    if (!o->all->group.nccl || o->comm == NULL) return;
+    if (!o->all->crew.nccl || o->comm == NULL) return;
     o->comm->ops->close(o->comm);
     o->comm = NULL;
 }
 
-void group_free(struct ranks *r)
+void crew_free(struct ranks *r)
 {
-    alarm_free(r->group.owned);
-    r->group = (struct ranks_group){0};
+    alarm_free(r->crew.owned);
+    r->crew = (struct ranks_crew){0};
 }
