@@ -160,30 +160,30 @@ struct tensor stage_rows(struct step *s, const struct stage_plan *p,
     return row;
 }
 
-static void record_free(struct step *s, struct tensor *t)
+static void stage_record_drop(struct step *s, struct tensor *t)
 {
     if (t->b == NULL) return;
     s->exec->held -= (int64_t)mem_requested(t->b);
     ten_free(s, t);
 }
 
-void records_free(struct step *s, struct stage_record *r)
+void stage_records_free(struct step *s, struct stage_record *r)
 {
-    record_free(s, &r->tape_o);
-    record_free(s, &r->tape_lse);
-    record_free(s, &r->row);
-    record_free(s, &r->lse_cut);
-    record_free(s, &r->out_cut);
-    record_free(s, &r->lse_natural);
-    record_free(s, &r->lse);
-    record_free(s, &r->out);
-    record_free(s, &r->v);
-    record_free(s, &r->k);
-    record_free(s, &r->v_rows);
-    record_free(s, &r->k_rows);
-    record_free(s, &r->fetch);
-    record_free(s, &r->q);
-    record_free(s, &r->q_rows);
+    stage_record_drop(s, &r->tape_o);
+    stage_record_drop(s, &r->tape_lse);
+    stage_record_drop(s, &r->row);
+    stage_record_drop(s, &r->lse_cut);
+    stage_record_drop(s, &r->out_cut);
+    stage_record_drop(s, &r->lse_natural);
+    stage_record_drop(s, &r->lse);
+    stage_record_drop(s, &r->out);
+    stage_record_drop(s, &r->v);
+    stage_record_drop(s, &r->k);
+    stage_record_drop(s, &r->v_rows);
+    stage_record_drop(s, &r->k_rows);
+    stage_record_drop(s, &r->fetch);
+    stage_record_drop(s, &r->q);
+    stage_record_drop(s, &r->q_rows);
 }
 
 void executor_drop(struct step *s)
@@ -191,5 +191,5 @@ void executor_drop(struct step *s)
     int64_t i;
 
     for (i = 0; i < s->exec->n; i++)
-        records_free(s, &stage_records(s)[i]);
+        stage_records_free(s, &stage_records(s)[i]);
 }

@@ -85,6 +85,6 @@ struct mat stage_lse(const struct stage_record *r);
 /* The own rows of a stage's queries on the device; empty when q is full. */
 struct tensor stage_rows(struct step *s, const struct stage_plan *p,
                          enum category c);
-void records_free(struct step *s, struct stage_record *r);
+void stage_records_free(struct step *s, struct stage_record *r);
 
 #endif

@@ -112,7 +112,7 @@ static void stage_backward(struct step *s, const struct stage_plan *sp,
     struct tensor dk = {NULL, none}, dv = {NULL, none};
 
     if (stage_works(sp)) stage_gradients(s, sp, r, g, &dk, &dv);
-    records_free(s, r);
+    stage_records_free(s, r);
     if (!sp->st.local) {
         return_keys(s, sp, g, dk.m, dv.m);
     } else if (stage_works(sp)) {

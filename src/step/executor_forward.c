@@ -190,7 +190,7 @@ struct tensor executor_forward(struct step *s, struct mat q, struct mat k,
         stage_keys(s, &p, &x->plan[i], r);
         stage_attend(s, &p, &x->plan[i], r);
         stage_fold(s, &p, &x->plan[i], r);
-        if (!save) records_free(s, r);
+        if (!save) stage_records_free(s, r);
     }
     if (save) s->records_bytes = x->held - held;
     out = ten_act(s, CAT_ATTENTION, "attention.out", q.rows, q.cols);

@@ -132,7 +132,8 @@ static void *rank_note(void *arg)
         for (f = 0; f < FIELDS; f++)
             live[i][f] = ((struct tensor *)(void *)
                 ((char *)&stage_records(s)[i] + field[f].at))->b != NULL;
-    for (i = 0; i < s->exec->n; i++) records_free(s, &stage_records(s)[i]);
+    for (i = 0; i < s->exec->n; i++)
+        stage_records_free(s, &stage_records(s)[i]);
     ten_free(s, &out);
     s->k = k;
     s->comm = comm;
