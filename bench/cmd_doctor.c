@@ -206,12 +206,12 @@ static struct finding finding(const char *what, bool ok, const char *text,
 static int look_at(const struct args *a, const char *folder, struct err *e)
 {
     struct finding f[MAX_FINDINGS];
-    struct weights_look w;
+    struct stored_look w;
     const char *p;
-    int n = 0, rc = weights_look(folder, &w, e);
+    int n = 0, rc = stored_look(folder, &w, e);
 
     if (rc != ERR_OK) {
-        weights_look_free(&w);
+        stored_look_free(&w);
         return rc;
     }
     f[n++] = finding("weights", w.trouble.len == 0, buf_text(&w.held),
@@ -224,7 +224,7 @@ static int look_at(const struct args *a, const char *folder, struct err *e)
     if (rc == ERR_OK && w.trouble.len > 0)
         rc = err_set(e, ERR_INPUT, "doctor: %s: does not load: %.*s", folder,
                      (int)strcspn(w.trouble.data, "\n"), w.trouble.data);
-    weights_look_free(&w);
+    stored_look_free(&w);
     return rc;
 }
 

@@ -14,7 +14,7 @@ struct look {
     struct checkpoint *c;
     bool *used;             /* [tensors] */
     int64_t n_trouble;
-    struct weights_look *out;
+    struct stored_look *out;
 };
 
 /* ---- what the model asks for --------------------------------------------- */
@@ -42,13 +42,13 @@ static void check_param(struct look *l, const struct param *p)
     struct err e;
     int64_t i, n;
 
-    if (weights_form(l->c, &l->m, p, &form, &e) != ERR_OK) {
+    if (stored_form(l->c, &l->m, p, &form, &e) != ERR_OK) {
         add_trouble(l, &e);
         return;
     }
-    n = weights_tensors(&l->m, p, form);
+    n = stored_tensors(&l->m, p, form);
     for (i = 0; i < n; i++)
-        if (weights_find(l->c, &l->m, p, form, i, &t, &e) == ERR_OK)
+        if (stored_find(l->c, &l->m, p, form, i, &t, &e) == ERR_OK)
             mark(l, t);
         else
             add_trouble(l, &e);
@@ -157,12 +157,12 @@ static int look(struct look *l, const char *folder, struct err *e)
     return rc;
 }
 
-int weights_look(const char *folder, struct weights_look *out, struct err *e)
+int stored_look(const char *folder, struct stored_look *out, struct err *e)
 {
     struct look l = {.out = out};
     int rc;
 
-    *out = (struct weights_look){BUF_INIT, BUF_INIT, BUF_INIT};
+    *out = (struct stored_look){BUF_INIT, BUF_INIT, BUF_INIT};
     rc = look(&l, folder, e);
     if (l.m.kind != NULL) model_free(&l.m);
     checkpoint_close(l.c);
@@ -170,7 +170,7 @@ int weights_look(const char *folder, struct weights_look *out, struct err *e)
     return rc;
 }
 
-void weights_look_free(struct weights_look *w)
+void stored_look_free(struct stored_look *w)
 {
     buf_free(&w->held);
     buf_free(&w->trouble);

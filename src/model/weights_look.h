@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-struct weights_look {
+struct stored_look {
     struct buf held;        /* one line: family, layers, tensors, bytes */
     struct buf trouble;     /* a line for each thing that does not load, the
                                first few; "" when all does */
@@ -18,8 +18,8 @@ struct weights_look {
 /* Reads folder/config.json and the headers of its safetensors files. An error
 ** is one of reading them; what the model misses is trouble. Free with
 ** weights_look_free in any case. */
-int weights_look(const char *folder, struct weights_look *out, struct err *e)
+int stored_look(const char *folder, struct stored_look *out, struct err *e)
     MUST_CHECK;
-void weights_look_free(struct weights_look *w);
+void stored_look_free(struct stored_look *w);
 
 #endif

@@ -8,8 +8,8 @@
 
 #define NAME 256
 
-void weights_full_name(const struct model *m, int64_t layer,
-                       const char *tensor, char *out, size_t cap)
+void stored_full_name(const struct model *m, int64_t layer,
+                      const char *tensor, char *out, size_t cap)
 {
     if (layer >= 0)
         snprintf(out, cap, "%slayers.%lld.%s", m->prefix, (long long)layer,
@@ -25,7 +25,7 @@ static bool has(const struct checkpoint *c, const struct model *m,
 {
     char name[NAME];
 
-    weights_full_name(m, p->layer, tensor, name, sizeof name);
+    stored_full_name(m, p->layer, tensor, name, sizeof name);
     return checkpoint_get(c, name) != NULL;
 }
 
@@ -58,8 +58,8 @@ static bool tensor_name(const struct model *m, const struct param *p,
     return name != NULL;
 }
 
-int weights_form(const struct checkpoint *c, const struct model *m,
-                 const struct param *p, enum param_pack *out, struct err *e)
+int stored_form(const struct checkpoint *c, const struct model *m,
+                const struct param *p, enum param_pack *out, struct err *e)
 {
     char packed[NAME], own[NAME], other[NAME];
     bool known = p->pack != PACK_NONE
@@ -67,21 +67,21 @@ int weights_form(const struct checkpoint *c, const struct model *m,
 
     *out = PACK_NONE;
     if (has(c, m, p, p->tensor)) return ERR_OK;
-    weights_full_name(m, p->layer, p->tensor, own, sizeof own);
+    stored_full_name(m, p->layer, p->tensor, own, sizeof own);
     if (!known)
         return err_set(e, ERR_INPUT, "%s: tensor %s is missing (peakproof "
                        "doctor --weights says what a folder holds)",
                        checkpoint_folder(c), own);
     *out = p->pack;
     if (has(c, m, p, packed)) return ERR_OK;
-    weights_full_name(m, p->layer, packed, other, sizeof other);
+    stored_full_name(m, p->layer, packed, other, sizeof other);
     return err_set(e, ERR_INPUT, "%s: tensor %s is missing, and so is %s "
                    "(peakproof doctor --weights says what a folder holds)",
                    checkpoint_folder(c), own, other);
 }
 
-int64_t weights_tensors(const struct model *m, const struct param *p,
-                        enum param_pack form)
+int64_t stored_tensors(const struct model *m, const struct param *p,
+                       enum param_pack form)
 {
     if (form != PACK_EACH_EXPERT) return 1;
     return p->site == SITE_EXPERT_DOWN ? m->experts : 2 * m->experts;
@@ -117,15 +117,15 @@ static int64_t dims_of(const struct model *m, const struct param *p,
     return 2;
 }
 
-int weights_find(const struct checkpoint *c, const struct model *m,
-                 const struct param *p, enum param_pack form, int64_t i,
-                 const struct checkpoint_tensor **out, struct err *e)
+int stored_find(const struct checkpoint *c, const struct model *m,
+                const struct param *p, enum param_pack form, int64_t i,
+                const struct checkpoint_tensor **out, struct err *e)
 {
     char name[NAME], full[NAME];
     int64_t dim[4], n = dims_of(m, p, form, dim);
 
     if (!tensor_name(m, p, form, i, name))
         return err_set(e, ERR_RUN, "%s: no such form", p->tensor);
-    weights_full_name(m, p->layer, name, full, sizeof full);
+    stored_full_name(m, p->layer, name, full, sizeof full);
     return checkpoint_find(c, full, dim, n, out, e);
 }

@@ -14,23 +14,23 @@
 #include "model/param.h"
 
 /* The full name of a tensor of the list; layer -1 outside the decoder. */
-void weights_full_name(const struct model *m, int64_t layer,
-                       const char *tensor, char *out, size_t cap);
+void stored_full_name(const struct model *m, int64_t layer,
+                      const char *tensor, char *out, size_t cap);
 
 /* The form in which the folder has p; PACK_NONE: under its own name. Errors
 ** (ERR_INPUT) name folder and every name that was looked for. */
-int weights_form(const struct checkpoint *c, const struct model *m,
-                 const struct param *p, enum param_pack *out, struct err *e)
+int stored_form(const struct checkpoint *c, const struct model *m,
+                const struct param *p, enum param_pack *out, struct err *e)
     MUST_CHECK;
 
 /* Tensors of p in that form, all experts: one, or of experts one by one the
 ** gate and up (2 e, 2 e + 1), or the down (e), of each expert e. */
-int64_t weights_tensors(const struct model *m, const struct param *p,
-                        enum param_pack form);
+int64_t stored_tensors(const struct model *m, const struct param *p,
+                       enum param_pack form);
 /* The i-th of them, found by full name and shape. Borrowed. */
-int weights_find(const struct checkpoint *c, const struct model *m,
-                 const struct param *p, enum param_pack form, int64_t i,
-                 const struct checkpoint_tensor **out, struct err *e)
+int stored_find(const struct checkpoint *c, const struct model *m,
+                const struct param *p, enum param_pack form, int64_t i,
+                const struct checkpoint_tensor **out, struct err *e)
     MUST_CHECK;
 
 #endif

@@ -89,7 +89,7 @@ static struct spread spread_of(const struct step *s, const struct param *p,
 void weights_name(const struct step *s, int64_t layer, const char *tensor,
                   char *out, size_t cap)
 {
-    weights_full_name(s->m, layer, tensor, out, cap);
+    stored_full_name(s->m, layer, tensor, out, cap);
 }
 
 /* The logarithm of A, which is uniform: made on the host, a number a head. */

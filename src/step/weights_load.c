@@ -50,8 +50,8 @@ static const struct checkpoint_tensor *find(struct loader *l, int64_t i)
     struct step *s = l->s;
 
     if (s->rc == ERR_OK)
-        s->rc = weights_find(s->c.checkpoint, s->m, l->p, l->form, i, &t,
-                             s->e);
+        s->rc = stored_find(s->c.checkpoint, s->m, l->p, l->form, i, &t,
+                            s->e);
     return t;
 }
 
@@ -71,7 +71,7 @@ static void load_plain(struct loader *l)
 
 static void load_each_expert(struct loader *l)
 {
-    int64_t each = weights_tensors(l->s->m, l->p, l->form) / l->s->m->experts;
+    int64_t each = stored_tensors(l->s->m, l->p, l->form) / l->s->m->experts;
     int64_t n = l->s->local_experts * each, i;
     int64_t first = l->s->c.rank % l->s->c.ep * n;
 
@@ -121,7 +121,7 @@ void weights_load(struct step *s, const struct param *p, struct mat x)
     l.numbers = malloc(BLOCK * sizeof *l.numbers);
     if (l.numbers == NULL) s->rc = err_nomem(s->e);
     if (s->rc == ERR_OK)
-        s->rc = weights_form(s->c.checkpoint, s->m, p, &l.form, s->e);
+        s->rc = stored_form(s->c.checkpoint, s->m, p, &l.form, s->e);
     if (s->rc == ERR_OK) {
         if (l.form == PACK_EACH_EXPERT) load_each_expert(&l);
         else if (l.form == PACK_QKVZ || l.form == PACK_BA) load_fused(&l);

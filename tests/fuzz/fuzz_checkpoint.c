@@ -65,10 +65,10 @@ static void find_weights(const struct checkpoint *c, const struct model *m)
 
     if (param_list_make(m, 1, 0, &l, &e) != ERR_OK) return;
     for (int64_t i = 0; i < l.n && i < 100; i++) {
-        if (weights_form(c, m, &l.p[i], &form, &e) != ERR_OK) continue;
-        int64_t n = weights_tensors(m, &l.p[i], form);
+        if (stored_form(c, m, &l.p[i], &form, &e) != ERR_OK) continue;
+        int64_t n = stored_tensors(m, &l.p[i], form);
         for (int64_t k = 0; k < n && k < 100; k++)
-            if (weights_find(c, m, &l.p[i], form, k, &t, &e) == ERR_OK)
+            if (stored_find(c, m, &l.p[i], form, k, &t, &e) == ERR_OK)
                 read_tensor(c, t);
     }
     param_list_free(&l);
@@ -77,12 +77,12 @@ static void find_weights(const struct checkpoint *c, const struct model *m)
 static void look_at_weights(const struct model *m)
 {
     struct checkpoint *c = NULL;
-    struct weights_look look;
+    struct stored_look look;
     struct err e;
 
-    if (weights_look(folder(), &look, &e) != ERR_OK && *e.text == '\0')
+    if (stored_look(folder(), &look, &e) != ERR_OK && *e.text == '\0')
         abort();
-    weights_look_free(&look);
+    stored_look_free(&look);
     if (checkpoint_open(folder(), &c, &e) != ERR_OK) {
         if (e.code != ERR_INPUT) abort();
         return;
