@@ -79,8 +79,10 @@ check 'no circle of more than two units'
 if [ -n "$objects" ]; then
     sh tests/unused.sh . "$objects" >"$found" 2>&1
     check 'every name that a file shows is used'
+    sh tests/prefixes.sh . "$objects" >"$found" 2>&1
+    check 'a prefix belongs to one room'
 else
-    echo 'lint: no objects: circles by symbols and unused names not checked'
+    echo 'lint: no objects: symbols not checked'
 fi
 
 # Three files that need each other by both, beside two that do; a name that
@@ -106,15 +108,25 @@ mkdir "$planted/src" "$planted/bench" "$planted/cuda" "$planted/tests"
 )
 sh tests/circles.sh "$planted" . >"$found" 2>&1
 sh tests/unused.sh "$planted" . >>"$found" 2>&1
+mkdir "$planted/src/one" "$planted/src/two"
+(
+    cd "$planted" || exit
+    for x in one two; do
+        echo "int all_$x(void) { return 1; }" >"src/$x/$x.c"
+        ${CC:-cc} -c -o "src/$x/$x.o" "src/$x/$x.c"
+    done
+)
+sh tests/prefixes.sh "$planted" . >>"$found" 2>&1
 rm -r "$planted"
 diff - "$found" >"$found.diff" <<'END'
 includes: 3 units: src/a src/b src/c
 symbols: 3 units: src/a src/b src/c
 src/e.c: nothing in the program uses dead
 src/e.c: its own file alone uses own: static
+all_: one two
 END
 mv "$found.diff" "$found"
-check 'circles and unused names are found'
+check 'circles, unused names and shared prefixes are found'
 
 for h in $(echo "$sources" | grep '^src/.*\.h$\|^bench/.*\.h$'); do
     # shellcheck disable=SC2086
