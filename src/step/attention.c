@@ -184,7 +184,7 @@ static void project(struct step *s, struct norm_saved *n,
     struct tensor q, k;
 
     projections(s, p);
-    a->joined = column_forward(s, CAT_ATTENTION, "attention.qkv", n, p, QKV,
+    a->joined = linear_columns(s, CAT_ATTENTION, "attention.qkv", n, p, QKV,
                                save ? a->h : NULL);
     if (shares_keys(s)) gather_joined(s, a);
     a->q = take_heads(s, "attention.q", a->joined.m, m->q_heads, sp.q_stride,
@@ -266,7 +266,7 @@ struct tensor attention_forward(struct step *s, struct norm_saved *n,
     if (copies_v(s)) ten_free(s, &a->joined);
     if (!save && !gate_is_view(s->m)) ten_free(s, &a->joined);
     if (s->m->attn_gate) gate_output(s, a, save);
-    y = row_forward(s, CAT_ATTENTION, "attention.o", in->m, &p,
+    y = linear_rows(s, CAT_ATTENTION, "attention.o", in->m, &p,
                     save ? &a->h_out : NULL);
     if (!save) ten_free(s, in);
     return y;
@@ -306,8 +306,8 @@ static struct tensor output_backward(struct step *s,
     struct tensor *in = s->m->attn_gate ? &a->gated : &a->out;
     struct tensor dgated;
 
-    dgated = row_backward(s, CAT_ATTENTION, "attention.o_bwd", dout, in->m,
-                          &p, &a->h_out);
+    dgated = linear_rows_bwd(s, CAT_ATTENTION, "attention.o_bwd", dout, in->m,
+                             &p, &a->h_out);
     if (!s->m->attn_gate) return dgated;
     ten_free(s, &a->gated);
     return gate_backward(s, a, &dgated, dgate);

@@ -93,7 +93,7 @@ static struct rule_input project(struct step *s, struct norm_saved *n,
     struct rule_input in;
 
     in_projections(m, p);
-    joined = column_forward(s, CAT_GDN, "gdn.in_proj", n, p, PROJECTIONS,
+    joined = linear_columns(s, CAT_GDN, "gdn.in_proj", n, p, PROJECTIONS,
                             save ? v->h : NULL);
     gate = take_cols(s, "gdn.z", joined.m, conv, value);
     in.g = make_gates(s, mat_cols(joined.m, conv + value, heads),
@@ -153,7 +153,7 @@ struct tensor gdn_forward(struct step *s, struct norm_saved *n,
     gated_norm(s, v, v->o.m.rows, saved != NULL);
     LET_GO(v->normed);
     LET_GO(v->z);
-    out = row_forward(s, CAT_GDN, "gdn.out_proj", v->gated.m, &p,
+    out = linear_rows(s, CAT_GDN, "gdn.out_proj", v->gated.m, &p,
                       saved != NULL ? &v->h_out : NULL);
     LET_GO(v->gated);
     out = mask_rows(s, v, &out);
@@ -176,8 +176,8 @@ static struct tensor output_backward(struct step *s, struct gdn_saved *v,
     struct tensor dgated, dnormed, d_o;
 
     ten_free(s, &v->mask);
-    dgated = row_backward(s, CAT_GDN, "gdn.out_proj.backward", dout,
-                          v->gated.m, &p, &v->h_out);
+    dgated = linear_rows_bwd(s, CAT_GDN, "gdn.out_proj.backward", dout,
+                             v->gated.m, &p, &v->h_out);
     ten_free(s, &v->gated);
     dnormed = ten_act(s, CAT_GDN, "gdn.gate.backward", rows, model_value(m));
     *dz = ten_act(s, CAT_GDN, "gdn.gate.backward", rows, model_value(m));

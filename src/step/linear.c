@@ -241,7 +241,7 @@ static struct tensor linear_forward(struct step *s, enum category c,
     return adapted(s, c, op, &base, x, p, n, h);
 }
 
-struct tensor column_forward(struct step *s, enum category c, const char *op,
+struct tensor linear_columns(struct step *s, enum category c, const char *op,
                              struct norm_saved *in, const struct projection *p,
                              int n, struct tensor *h)
 {
@@ -276,7 +276,7 @@ struct tensor split_forward(struct step *s, enum category c, const char *op,
     return sum;
 }
 
-struct tensor row_forward(struct step *s, enum category c, const char *op,
+struct tensor linear_rows(struct step *s, enum category c, const char *op,
                           struct mat x, const struct projection *p,
                           struct tensor *h)
 {
@@ -394,9 +394,9 @@ struct tensor linear_backward(struct step *s, enum category c, const char *op,
 
 /* Over several ranks the base's path comes first, each path gathers the
 ** gradient for itself, and the scale stands before the gather. */
-struct tensor row_backward(struct step *s, enum category c, const char *op,
-                           struct mat dy, struct mat x,
-                           const struct projection *p, struct tensor *h)
+struct tensor linear_rows_bwd(struct step *s, enum category c, const char *op,
+                              struct mat dy, struct mat x,
+                              const struct projection *p, struct tensor *h)
 {
     struct tensor whole, dx, d;
 

@@ -45,7 +45,7 @@ struct tensor norm_backward(struct step *s, const char *op, struct tensor *dn,
 ** output, outputs side by side: [rows, sum of out]. h[i] receives x A^T (kept
 ** for the backward). Temporaries as traced. Without h the norm goes: rstd and
 ** the local rows after the base product, the output after the sum. */
-struct tensor column_forward(struct step *s, enum category c, const char *op,
+struct tensor linear_columns(struct step *s, enum category c, const char *op,
                              struct norm_saved *in, const struct projection *p,
                              int n, struct tensor *h);
 /* The same of rows x [rows / tp, H] that no norm has gathered: the base
@@ -55,7 +55,7 @@ struct tensor split_forward(struct step *s, enum category c, const char *op,
                             struct mat x, const struct projection *p, int n,
                             struct tensor *whole, struct tensor *h);
 /* A row-parallel projection of x [rows, in / tp]: [rows / tp, out]. */
-struct tensor row_forward(struct step *s, enum category c, const char *op,
+struct tensor linear_rows(struct step *s, enum category c, const char *op,
                           struct mat x, const struct projection *p,
                           struct tensor *h);
 /* dx [rows, in] of a group; adapters first (gradients appear), then the
@@ -65,8 +65,8 @@ struct tensor linear_backward(struct step *s, enum category c, const char *op,
                               const struct projection *p, int n,
                               struct tensor *h);
 /* The same of a row-parallel projection, dy [rows / tp, out]. */
-struct tensor row_backward(struct step *s, enum category c, const char *op,
-                           struct mat dy, struct mat x,
-                           const struct projection *p, struct tensor *h);
+struct tensor linear_rows_bwd(struct step *s, enum category c, const char *op,
+                              struct mat dy, struct mat x,
+                              const struct projection *p, struct tensor *h);
 
 #endif

@@ -84,14 +84,14 @@ struct tensor shared_forward(struct step *s, struct norm_saved *n,
     struct tensor *h = save ? v->s_h : NULL, out;
 
     if (s->m->experts == 0)
-        v->s_fc1 = column_forward(s, CAT_SHARED_EXPERT, "shared.fc1", n,
+        v->s_fc1 = linear_columns(s, CAT_SHARED_EXPERT, "shared.fc1", n,
                                   t.up, 2, h);
     else
         v->s_fc1 = split_forward(s, CAT_SHARED_EXPERT, "shared.fc1",
                                  n->out.m, t.up, 2, &v->s_in, h);
     swiglu(s, v, t.ffn);
     if (!save) free_fc1(s, v);
-    v->s_pre = row_forward(s, CAT_SHARED_EXPERT, "shared.fc2", v->s_act.m,
+    v->s_pre = linear_rows(s, CAT_SHARED_EXPERT, "shared.fc2", v->s_act.m,
                            &t.down, save ? &v->s_h_down : NULL);
     if (!save) ten_free(s, &v->s_act);
     if (!t.gated) {
@@ -140,8 +140,8 @@ struct tensor shared_backward(struct step *s, struct mlp_saved *v,
         ten_free(s, &v->s_logit);
         d = dpre.m;
     }
-    dact = row_backward(s, CAT_SHARED_EXPERT, "shared.fc2.backward", d,
-                        v->s_act.m, &t.down, &v->s_h_down);
+    dact = linear_rows_bwd(s, CAT_SHARED_EXPERT, "shared.fc2.backward", d,
+                           v->s_act.m, &t.down, &v->s_h_down);
     ten_free(s, &dpre);
     if (!ran_again(s)) ten_free(s, &v->s_act);
     dfc1 = ten_act(s, CAT_SHARED_EXPERT, "shared.act.backward",
