@@ -6,7 +6,7 @@ local MiB <const> = 1 << 20
 local SMALLEST <const>, SEGMENT <const> = 512, 20 * MiB
 local OWN_SEGMENT <const>, OWN_STEP <const> = 10 * MiB, 2 * MiB
 local WORKSPACES <const>, WORKSPACE_REST <const> = 5, OWN_STEP - 1024
-local DEVIATIONS <const> = 3
+local DEVIATIONS <const>, CHEAP <const> = 3, 50
 
 local function round_up(n, to) return (n + to - 1) // to * to end
 
@@ -140,12 +140,14 @@ function slack.drop(b, other)
   end
 end
 
-function slack.bytes(b)
-  local exact = b.tensors * SMALLEST
+-- Of so many requested bytes in all.
+function slack.bytes(b, bytes)
+  local exact, kept = b.tensors * SMALLEST, b.mean
   if #b.rest == 0 and join_grain(b.grain, SEGMENT) > MiB then return exact end
-  local kept = b.mean + root(b.alike * b.alike
-                             + DEVIATIONS * DEVIATIONS * b.square)
+  local spread = root(b.alike * b.alike
+                      + DEVIATIONS * DEVIATIONS * b.square)
   for _, rest in ipairs(b.rest) do kept = kept + rest end
+  kept = kept + math.max(spread, math.min(2 * spread, bytes // CHEAP - kept))
   return exact + math.min(kept, b.large * MiB)
 end
 

@@ -354,9 +354,10 @@ local function walk_layers(f, moe, group, rank, pending, above, beside, take)
       if i == 2 and own > 0 then blocks = slack.join(blocks, gradients) end
       local all = slack.join(x[1].blocks, blocks)
       slack.add(all, 1, incoming)
-      terms.boundaries, terms.rounding = boundaries, slack.bytes(all)
+      terms.boundaries = boundaries
       add(terms, "input_gradient", incoming)
       add(terms, "adapter_gradients", above + x[2])
+      terms.rounding = slack.bytes(all, pricing.sum(terms))
       take(kind, terms)
     end
     above = above + own
@@ -414,7 +415,7 @@ local function rank_head(f, rank, beside)
   slack.repeats(alike)
   local blocks = slack.join(beside.blocks, alike)
   slack.fresh(blocks, 3, logits)
-  add(terms, "rounding", slack.bytes(blocks))
+  add(terms, "rounding", slack.bytes(blocks, pricing.sum(terms)))
   return terms
 end
 

@@ -261,7 +261,7 @@ static void finish(struct instant *t, const struct beside *b, int64_t incoming,
     all = *instant_blocks(t);
     blocks_join(&all, &b->blocks);
     blocks_add(&all, 1, incoming);
-    slack = blocks_slack(&all);
+    slack = blocks_slack(&all, bytes);
     bytes = num_sadd(bytes, slack);
     if (bytes <= *dearest) return;
     *dearest = bytes;
@@ -419,7 +419,7 @@ static void rank_head(const struct price_wave *w, int64_t r,
     blocks_repeat(&alike);
     blocks_join(&blocks, &alike);
     blocks_fresh(&blocks, 3, logits);
-    term[CAT_ROUNDING] = blocks_slack(&blocks);
+    term[CAT_ROUNDING] = blocks_slack(&blocks, price_sum(term));
 }
 
 /* What stands beside every instant: outputs, the rows' state, and on a cold

@@ -11,6 +11,7 @@
 #define WORKSPACE_REST (OWN_STEP - 1024)
 #define MOST (INT64_C(1) << 53)
 #define DEVIATIONS 3
+#define CHEAP 50                /* a part that is soon paid */
 
 /* ---- one block ----------------------------------------------------------- */
 
@@ -182,18 +183,18 @@ void blocks_drop(struct blocks *b, const struct blocks *other)
 
 /* ---- the bytes ----------------------------------------------------------- */
 
-int64_t blocks_slack(const struct blocks *b)
+int64_t blocks_slack(const struct blocks *b, int64_t bytes)
 {
-    int64_t kept = 0, spread;
+    int64_t kept = b->mean, spread;
     int i;
 
     /* holes between blocks of one grain have it too: nothing is left of them */
     if (b->rest[0] == 0 && join_grain(b->grain, SEGMENT) > LARGE_BLOCK)
         return b->tensors * SMALLEST;
-    spread = num_sadd(num_smul(b->alike, b->alike),
-                      num_smul(DEVIATIONS * DEVIATIONS, b->square));
+    spread = root(num_sadd(num_smul(b->alike, b->alike),
+                           num_smul(DEVIATIONS * DEVIATIONS, b->square)));
     for (i = 0; i < WORKSPACES; i++) kept += b->rest[i];
-    kept += b->mean + root(spread);
+    kept += num_max(spread, num_min(2 * spread, bytes / CHEAP - kept));
     return b->tensors * SMALLEST + num_min(kept, b->large * LARGE_BLOCK);
 }
 

@@ -49,9 +49,11 @@ void blocks_join(struct blocks *b, const struct blocks *other);
 /* Takes back what was joined, but for its grain and rests. */
 void blocks_drop(struct blocks *b, const struct blocks *other);
 
-/* Bytes that are allocated beyond those asked for, and no sum of these tensors
-** that the allocator makes is larger. */
-int64_t blocks_slack(const struct blocks *b);
+/* Bytes that are allocated beyond the bytes that are asked for in all: the
+** means, and their spread; twice that while all of it is less than a fiftieth
+** of those bytes, where being sure costs little. */
+int64_t blocks_slack(const struct blocks *b, int64_t bytes);
+/* It is never more. */
 int64_t blocks_most(int64_t tensors, int64_t large);
 
 #endif

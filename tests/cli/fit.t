@@ -12,7 +12,7 @@ $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 >a; sed -n 1,7p a
 $ sed -n '/^busiest/,/^per-rank-any/p' a
 > busiest-rank later     480,542,720   8,639,802,067  48,632,025,043  28,967,974,957 fits        129,921
 > per-rank     later     480,542,720   8,321,454,394  48,313,677,370  29,286,322,630 fits        133,240
-> per-rank-any later     480,542,720   7,337,765,107  47,329,988,083  30,270,011,917 fits        152,324
+> per-rank-any later     480,542,720   7,312,379,154  47,304,602,130  30,295,397,870 fits        152,324
 $ grep ^simulated a
 >* simulated    1 * fits *
 >* simulated: three waves on the dry device, * rank * dispatch buffers; its peak is in *

@@ -15,11 +15,11 @@ $ grep '^import.*max,.*\(total\|raw\|admitted\),' p/records.csv
 > import,pr-accuracy,real-40,0,cold,max,busiest-rank,admitted,28414530037,ok,
 > import,pr-accuracy,real-40,0,cold,max,per-rank,raw,25818107903,ok,
 > import,pr-accuracy,real-40,0,cold,max,per-rank,admitted,28399918693,ok,
-> import,pr-accuracy,real-40,0,cold,max,per-rank-any,raw,22670710952,ok,
-> import,pr-accuracy,real-40,0,cold,max,per-rank-any,admitted,24937782047,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank-any,raw,22678877047,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank-any,admitted,24946764751,ok,
 $ peakproof report p >files; grep -c imported.md files; grep '`real-40`' p/imported.md | tr -s ' '
 > 1
-> | `real-40` | cold | 96,794 | 24.040 | 70.000 | 1 | none | +7.5 % | +18.2 % | +7.4 % | +18.1 % | -5.7 % UNDER | +3.7 % |
+> | `real-40` | cold | 96,794 | 24.040 | 70.000 | 1 | none | +7.5 % | +18.2 % | +7.4 % | +18.1 % | -5.7 % UNDER | +3.8 % |
 $ peakproof explain p import/pr-accuracy/real-40 >text; peakproof explain p dry/pr-accuracy/real-40 >text
 $ peakproof explain p real-40
 ! peakproof: p: case 'real-40' stands in dry/pr-accuracy and in import/pr-accuracy (write DEVICE/SCENARIO/CASE)

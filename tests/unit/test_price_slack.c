@@ -20,7 +20,7 @@ static int64_t slack_of(int64_t n, int64_t bytes)
     struct blocks b = {.tensors = 0};
 
     blocks_add(&b, n, bytes);
-    return blocks_slack(&b);
+    return blocks_slack(&b, 0);
 }
 
 static void test_small_pool(void **state)
@@ -29,10 +29,10 @@ static void test_small_pool(void **state)
 
     (void)state;
     blocks_add(&b, 3, 0);
-    assert_int_equal(blocks_slack(&b), 0);
+    assert_int_equal(blocks_slack(&b, 0), 0);
     blocks_add(&b, 3, MIB);
     blocks_add(&b, 4, 7);
-    assert_int_equal(blocks_slack(&b), 7 * 512);
+    assert_int_equal(blocks_slack(&b, 0), 7 * 512);
     assert_int_equal(b.large, 0);
 }
 
@@ -99,9 +99,9 @@ static void test_grain(void **state)
     assert_true(slack_of(1, 45 * MIB / 4) >= 3 * MIB / 4);
     blocks_add(&b, 9, 2 * MIB);
     blocks_add(&b, 1, 6 * MIB);
-    assert_int_equal(blocks_slack(&b), 10 * 512);
+    assert_int_equal(blocks_slack(&b, 0), 10 * 512);
     blocks_grain(&b, 3 * MIB);      /* is not alive, but comes and goes */
-    assert_true(blocks_slack(&b) > 10 * 512);
+    assert_true(blocks_slack(&b, 0) > 10 * 512);
 }
 
 /* The five smallest find the rests of the workspaces, no more. */
@@ -121,7 +121,7 @@ static void test_workspace_rests(void **state)
     blocks_add(&b, 9, size);
     assert_int_equal(b.rest[4], REST - size - mean);
     assert_int_equal(b.mean >= 10 * mean, 1);
-    assert_true(blocks_slack(&b) <= blocks_most(b.tensors, b.large));
+    assert_true(blocks_slack(&b, 0) <= blocks_most(b.tensors, b.large));
 }
 
 /* Alike ones spread as one, others as their root. */
@@ -144,7 +144,7 @@ static void test_alike(void **state)
     assert_int_equal(all.mean, apart.mean);
     assert_true(one.alike * one.alike <= a.square);
     assert_true((one.alike + 1) * (one.alike + 1) > a.square);
-    assert_true(blocks_slack(&all) > 2 * blocks_slack(&apart));
+    assert_true(blocks_slack(&all, 0) > 2 * blocks_slack(&apart, 0));
     for (i = 0; i < 100; i++) blocks_drop(&all, &one);
     assert_int_equal(all.tensors + all.large + all.mean + all.alike, 0);
 }
@@ -175,6 +175,23 @@ static void test_in_hole(void **state)
     assert_int_equal(b.mean, 2 * (MIB / 4 - 3 * MIB / 68));
 }
 
+/* Twice the spread where that costs less than a fiftieth, and what does of it
+** where it does not. */
+static void test_cheap(void **state)
+{
+    struct blocks b = {.tensors = 0};
+    int64_t spread, least;
+
+    (void)state;
+    blocks_add(&b, 30, 5 * MIB + 512);
+    least = blocks_slack(&b, 0);
+    spread = least - 30 * 512 - b.mean;
+    assert_int_equal(blocks_slack(&b, INT64_MAX), least + spread);
+    assert_int_equal(blocks_slack(&b, 50 * (b.mean + spread)), least);
+    assert_int_equal(blocks_slack(&b, 50 * (b.mean + spread + MIB / 2)),
+                     least + MIB / 2);
+}
+
 /* Sums that fit nothing stay in bounds. */
 static void test_saturated(void **state)
 {
@@ -185,8 +202,8 @@ static void test_saturated(void **state)
     blocks_alike(&b, 1, INT64_MAX);
     blocks_fresh(&b, 1, INT64_MAX);
     blocks_in_hole(&b, 1, INT64_MAX, INT64_MAX, 5 * MIB);
-    assert_true(blocks_slack(&b) > 0);
-    assert_true(blocks_slack(&b) <= 3 * (MIB + 512));
+    assert_true(blocks_slack(&b, 0) > 0);
+    assert_true(blocks_slack(&b, 0) <= 3 * (MIB + 512));
 }
 
 int main(void)
@@ -200,6 +217,7 @@ int main(void)
         cmocka_unit_test(test_alike),
         cmocka_unit_test(test_fresh),
         cmocka_unit_test(test_in_hole),
+        cmocka_unit_test(test_cheap),
         cmocka_unit_test(test_saturated),
     };
 
