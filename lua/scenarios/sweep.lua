@@ -91,7 +91,7 @@ return {
   name = "sweep",
   about = "drawn waves: tokens, lengths, trees, models, layers, ranks, shapes",
   options = {
-    count = {help = "cases", default = 200, min = 1, max = 100000},
+    count = {help = "cases", default = 500, min = 1, max = 100000},
     seed = {help = "of the draw", default = 1, min = 0},
     least_tokens = {help = "about so many at least", default = 64, min = 16},
     most_tokens = {help = "and at most", default = 250000, max = 1000000},

@@ -2,6 +2,7 @@
 #include "report/report.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -11,7 +12,8 @@
 
 struct work {
     const struct report_options *o;
-    struct record_set *set;
+    struct record_set *set, *worst;
+    struct record_set *sweep, *sweep_worst;     /* NULL: there are none */
     struct figures published;
     struct buf *written;
     struct pictures pictures;
@@ -68,7 +70,7 @@ static int save_doc(struct work *w, const struct doc *d, const char *name,
 }
 
 /* The published comparison: what a reviewer reads. */
-static void put_published(struct view *v)
+static void put_published(struct view *v, struct view *sweep)
 {
     sec_result(v);
     sec_table(v);
@@ -76,6 +78,7 @@ static void put_published(struct view *v)
     sec_measured_short(v);
     view_picture(v, PICTURE_CHANGE, "The change: packed real waves without "
                  "expert parallelism, before and after");
+    if (sweep != NULL) sec_sweep_short(v, sweep);
     doc_heading(v->d, 2, "repeat", "How to repeat it");
     doc_code(v->d, "make report");
     doc_code(v->d, "build/peakproof explain out/report real-40");
@@ -115,6 +118,11 @@ static void put_own(struct view *v)
 {
     doc_para(v->d, "The published cases are not in this folder: `make "
              "report` runs them and makes the comparison.");
+    if (view_has_sweep(v)) {
+        sec_sweep(v);
+        sec_knowledge(v);
+        return;
+    }
     sec_measured(v);
     if (v->n_measured > 0 && v->n_case == 0) {
         sec_measured_estimates(v);
@@ -130,6 +138,7 @@ static void put_own(struct view *v)
     if (v->n_case > 0) sec_terms(v);
     view_picture(v, PICTURE_COMPOSITION,
                  "The peak's categories against all estimates");
+    sec_knowledge(v);
     sec_stack(v);
     sec_pairing(v);
     sec_adapters(v);
@@ -143,7 +152,8 @@ static void put_own(struct view *v)
     sec_words(v);
 }
 
-static void put_accuracy(struct view *v)
+/* sweep: another folder's drawn waves; NULL: there is none. */
+static void put_accuracy(struct view *v, struct view *sweep)
 {
     doc_heading(v->d, 1, "accuracy", "peakproof: accuracy of the memory "
                 "estimates");
@@ -157,7 +167,7 @@ static void put_accuracy(struct view *v)
     if (!v->set->finished)
         doc_para(v->d, "The run in this folder is not finished; what follows "
                  "covers the cases that are.");
-    if (v->published_here) put_published(v);
+    if (v->published_here) put_published(v, sweep);
     else put_own(v);
 }
 
@@ -199,20 +209,46 @@ static int write_device(struct work *w, const char *device, const char *name,
 {
     struct doc d = {0}, details = {0};
     struct view v = {.d = &d, .set = w->set, .published = &w->published,
-                     .picture = w->pictures.state};
+                     .picture = w->pictures.state, .worst = w->worst};
+    struct view sweep = {.d = &d, .set = w->sweep, .worst = w->sweep_worst,
+                         .published = &w->published};
     int rc = view_open(&v, device, e);
 
+    if (rc == ERR_OK && w->sweep != NULL) rc = view_open(&sweep, device, e);
     if (rc == ERR_OK && v.n_case + v.n_measured > 0) {
         if (title != NULL) put_device(&v, device, title);
         else if (v.published_here) rc = write_details(w, &v, &details, e);
         d.other = &details;
         d.other_name = DETAILS;
-        if (title == NULL) put_accuracy(&v);
+        if (title == NULL)
+            put_accuracy(&v, w->sweep != NULL ? &sweep : NULL);
         if (rc == ERR_OK) rc = save_doc(w, &d, name, e);
     }
     view_close(&v);
+    if (w->sweep != NULL) view_close(&sweep);
     doc_free(&d);
     doc_free(&details);
+    return rc;
+}
+
+/* The drawn waves in the folder's sweep, a page beside the others. */
+static int write_shapes(struct work *w, struct err *e)
+{
+    struct doc d = {0};
+    struct view v = {.d = &d, .set = w->sweep, .worst = w->sweep_worst,
+                     .published = &w->published};
+    int rc = view_open(&v, "dry", e);
+
+    if (rc == ERR_OK && view_has_sweep(&v)) {
+        doc_heading(&d, 1, "shapes", "peakproof: waves of other shapes");
+        doc_para(&d, "Simulated peaks (dry device), errors (estimate - peak) "
+                 "/ peak; every case twice, the first wave cold.");
+        sec_sweep(&v);
+        sec_knowledge(&v);
+        rc = save_doc(w, &d, "shapes", e);
+    }
+    view_close(&v);
+    doc_free(&d);
     return rc;
 }
 
@@ -241,6 +277,35 @@ static const struct { const char *device, *name, *title; } pages[] = {
     {"import", "imported", "peakproof: imported peaks"},
 };
 
+/* The records in a folder of the folder; NULL where there are none. */
+static int read_beside(const struct report_options *o, const char *name,
+                       struct record_set **out, struct err *e)
+{
+    struct buf path = BUF_INIT;
+    int rc = ERR_OK;
+
+    buf_printf(&path, "%s/%s/cases.csv", o->dir, name);
+    if (path.failed) return err_nomem(e);
+    if (access(path.data, F_OK) == 0) {
+        path.data[path.len - strlen("/cases.csv")] = '\0';
+        rc = record_read(path.data, out, e);
+    }
+    buf_free(&path);
+    return rc;
+}
+
+static int read_all(struct work *w, struct err *e)
+{
+    int rc = figures_load(w->o->published, &w->published, e);
+
+    if (rc == ERR_OK) rc = record_read(w->o->dir, &w->set, e);
+    if (rc == ERR_OK) rc = read_beside(w->o, "worst", &w->worst, e);
+    if (rc == ERR_OK) rc = read_beside(w->o, "sweep", &w->sweep, e);
+    if (rc == ERR_OK)
+        rc = read_beside(w->o, "sweep/worst", &w->sweep_worst, e);
+    return rc;
+}
+
 int report_write(const struct report_options *o, struct report_said *said,
                  struct err *e)
 {
@@ -249,14 +314,14 @@ int report_write(const struct report_options *o, struct report_said *said,
     size_t i;
     int rc;
 
-    rc = figures_load(o->published, &w.published, e);
-    if (rc == ERR_OK) rc = record_read(o->dir, &w.set, e);
+    rc = read_all(&w, e);
     if (rc == ERR_OK)
         rc = pictures_make(o->dir, o->pictures, w.set, &w.published,
                            &w.pictures, &drawn, e);
     for (i = 0; rc == ERR_OK && i < sizeof pages / sizeof *pages; i++)
         rc = write_device(&w, pages[i].device, pages[i].name, pages[i].title,
                           e);
+    if (rc == ERR_OK && w.sweep != NULL) rc = write_shapes(&w, e);
     if (rc == ERR_OK) rc = write_timing(&w, e);
     buf_puts(w.written, buf_text(&drawn));
     if (rc == ERR_OK && w.written->failed) rc = err_nomem(e);
@@ -264,6 +329,9 @@ int report_write(const struct report_options *o, struct report_said *said,
     said->no_gnuplot = w.pictures.no_gnuplot;
     said->warning = w.pictures.warning;
     record_set_free(w.set);
+    record_set_free(w.worst);
+    record_set_free(w.sweep);
+    record_set_free(w.sweep_worst);
     figures_free(&w.published);
     return rc;
 }

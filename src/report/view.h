@@ -52,6 +52,9 @@ struct view {
     int n_estimator;
     bool published_here;    /* any case is published: view_is_published */
     const enum picture_state *picture;  /* [PICTURE_COUNT] */
+    /* the worst cases of a run of totals once more, with all terms; NULL:
+    ** there are none */
+    const struct record_set *worst;
 };
 
 /* The cases of one device ("dry") in order; NULL: of all others than not. */

@@ -65,3 +65,29 @@ $ peakproof run --cp 2 sweep.lua
 $ peakproof run --lengths 8k sweep.lua
 ! peakproof: run: --lengths stands instead of a scenario and its settings
 = 2
+
+# The report of such a folder opens with what came out, the waves under first;
+# beside a run that has it in its folder sweep, it is a page.
+$ peakproof report all >/dev/null; sed -n '/^## Waves/,/^`per-rank-any/p' all/accuracy.md | grep -v '^|[-|:]*$' | sed 's/ *[+-][0-9.]* % */ X /g' | tr -s ' '
+> ## Waves of other shapes, drawn
+> 
+> `sweep` (`count=12 most_tokens=5000`): 12 cases, of which 0 ran out of memory,
+> 0 were refused and 0 failed; 24 waves have a peak. Raw errors against the
+> most-loaded rank's peak, of each estimator where it covers the wave:
+> 
+> | estimator | waves | under | least | 5 % | median | 95 % | most | admitted under |
+> | `busiest-rank` | 24 | 7 | X UNDER | X UNDER | X | X | X | 0 |
+> | `per-rank` | 8 | 6 | X UNDER | X UNDER | X UNDER | X | X | 0 |
+> | `per-rank-any` | 24 | 0 | X | X | X | X | X | 0 |
+> 
+> `per-rank-any`: 0 of 24 waves are under. The furthest under, if any, then the
+$ grep -c '^| `000' all/accuracy.md; grep '^## ' all/accuracy.md
+> 35
+> ## Waves of other shapes, drawn
+> ## What knowing of routing is worth
+$ peakproof run --model Qwen3-30B-A3B --lengths 200 --cp 2 --ep 1 --layers 4 --waves 1 --out both >/dev/null; cp -r all both/sweep; peakproof report both | grep -c 'both/shapes.md'; grep '^## ' both/shapes.md; grep -c 'Waves of other' both/accuracy.md
+> 1
+> ## Waves of other shapes, drawn
+> ## What knowing of routing is worth
+> 0
+= 1

@@ -62,6 +62,15 @@ void sec_words(struct view *v);
 void sec_losses(struct view *v);
 void sec_rank_peaks(struct view *v);
 void sec_same_as_dry(struct view *v);
+/* sec_sweep.c: runs of totals, of many drawn waves; nothing where the folder
+** is of no such run. */
+bool view_has_sweep(const struct view *v);
+void sec_sweep(struct view *v);
+/* That of another folder, in a sentence. */
+void sec_sweep_short(struct view *v, struct view *sweep);
+/* sec_knowledge.c: variants of a price that know less of routing; nothing
+** where no case has them. */
+void sec_knowledge(struct view *v);
 /* sec_timing.c: what takes how long (timing.md). */
 void sec_timing(struct view *v);
 
