@@ -9,7 +9,7 @@ set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
 set logscale x
 set xrange [87:20480]
-set title "Simulated against measured forward peaks: 114 of 126 cells"
+set title "Simulated against measured forward peaks: 126 of 126 cells"
 set xlabel "packed rows"
 set ylabel "(simulated - measured) / measured, %"
 set format x "%.0s%c"

@@ -17,6 +17,9 @@ rm -rf "$records" "$records-cpu"
 # shellcheck disable=SC2086  # a list of files without blanks
 "$program" run --check -j 2 --out "$records" $list >"$records.txt" \
     2>"$records.err"
+# Drawn waves, beside them: shapes.md.
+"$program" run --totals -j 2 --out "$records/sweep" lua/scenarios/sweep.lua \
+    lua/scenarios/drift.lua -- seed=1 >>"$records.txt" 2>>"$records.err"
 "$program" report "$records" >/dev/null
 mkdir -p "$reports"
 cp "$records"/*.md "$records"/*.gp "$records"/*.dat "$reports"

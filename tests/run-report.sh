@@ -34,7 +34,7 @@ sh tests/make-report.sh "$build" "$scratch/records" "$scratch/reports" || {
     echo '0 passed, 1 failed'
     exit 1
 }
-for f in accuracy.md details.md change.dat change.gp errors.dat errors.gp tokens.dat tokens.gp \
+for f in accuracy.md details.md shapes.md change.dat change.gp errors.dat errors.gp tokens.dat tokens.gp \
     composition.dat composition.gp measured.dat measured.gp; do
     same "reports/$f (make report, and commit what changed)" \
         "reports/$f" "$scratch/reports/$f"
