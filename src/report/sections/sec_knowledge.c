@@ -72,6 +72,7 @@ static bool knows_less(const struct errors *all)
     return false;
 }
 
+/* What knowing of routing is worth in a scenario whose routing changes. */
 static void put_scenario(struct view *v, const char *scenario, bool *begun)
 {
     struct errors all;

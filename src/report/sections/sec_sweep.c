@@ -86,6 +86,7 @@ static void put_counts(struct view *v, const char *scenario, int64_t waves)
 
 /* ---- how far off --------------------------------------------------------- */
 
+/* A row of the table of errors: an estimator's waves under, its quantiles. */
 static void put_quantiles(struct view *v, struct table *t, const char *name,
                           const struct error_at *x, int64_t n)
 {
@@ -195,6 +196,7 @@ static void put_worst(struct view *v, const char *scenario, const char *name,
 
 /* ---- a scenario ---------------------------------------------------------- */
 
+/* A scenario of drawn cases: what was drawn, how far off, the worst. */
 static void put_sweep(struct view *v, const char *scenario)
 {
     struct errors all;
