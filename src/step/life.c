@@ -14,6 +14,7 @@
 
 #define BAD(...) err_set(e, ERR_INPUT, __VA_ARGS__)
 
+/* Which ranks hold what has to come out even. */
 static int check_parallel(const struct step_config *c, struct err *e)
 {
     int64_t cp = c->plan->cp, experts = c->model->experts;
