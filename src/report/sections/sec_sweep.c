@@ -15,14 +15,17 @@ enum { WORST = 10, MAX_SWEEPS = 8, JSON_LIMIT = 1 << 20 };
 
 /* ---- what was run -------------------------------------------------------- */
 
+/* Sums alone, where there is a peak. */
 static bool is_total(const struct record_found *c)
 {
-    int64_t i;
+    int64_t i, peaks = 0;
 
-    for (i = 0; i < c->n_row; i++)
-        if (strcmp(c->row[i].source, "peak") == 0 &&
-            strcmp(c->row[i].term, "total") != 0) return false;
-    return c->n_row > 0;
+    for (i = 0; i < c->n_row; i++) {
+        if (strcmp(c->row[i].source, "peak") != 0) continue;
+        if (strcmp(c->row[i].term, "total") != 0) return false;
+        peaks++;
+    }
+    return peaks > 0 && c->n_peak > 0;
 }
 
 /* Scenarios that have such cases. */
