@@ -3,8 +3,8 @@
 ** 2.2.4): a block holds a tile of stacked query rows and walks over the keys
 ** of the slices that reach into it. Also the lists of slices per tile.
 **
-** Keys have two places in shared memory: while a tile of them is worked on,
-** its values and the next keys are on their way.
+** Values are on their way while the scores of a tile are made, the next keys
+** while its values are worked on.
 */
 #include "attention.cuh"
 
@@ -117,18 +117,20 @@ void attn_tiles(struct cu *c, const struct slice *s, int64_t n, int64_t rows,
 
 /* ---- forward ------------------------------------------------------------- */
 
-/* A block has 4 x PARTS warps: 16 rows a warp, and where heads are wide two
-** warps share 16 rows: each takes half of a tile's keys and half of the
-** output's columns. */
-constexpr int ROWS = 64;        /* stacked rows of a tile */
-
+/* A warp has 16 of a tile's stacked rows. In bf16 the weights stay in its
+** registers, where the second product takes them from. In f32 they go through
+** shared memory, and where heads are wide two warps share 16 rows: each takes
+** half of a tile's keys and half of the output's columns. */
 template <typename T, int D> struct forward_size {
-    static constexpr int PARTS = D > 128 ? 2 : 1, THREADS = 128 * PARTS;
-    static constexpr int BK = sizeof(T) == 2 ? 64 : D > 128 ? 16 : 32;
+    static constexpr bool KEEPS = sizeof(T) == 2;
+    static constexpr int PARTS = !KEEPS && D > 128 ? 2 : 1;
+    static constexpr int ROWS = KEEPS ? 128 : 64;
+    static constexpr int THREADS = ROWS * 2 * PARTS;
+    static constexpr int BK = KEEPS ? 64 : D > 128 ? 16 : 32;
     static constexpr int LD = tile_ld<T, D>, LP = tile_ld<T, BK>;
     static constexpr int NK = BK / 8 / PARTS, NO = D / 8 / PARTS;
     static constexpr int SHARED = static_cast<int>(sizeof(T)) *
-        ((ROWS + 3 * BK) * LD + ROWS * LP) + 2 * ROWS * 4;
+        ((ROWS + 2 * BK) * LD + (KEEPS ? 0 : ROWS * LP)) + 2 * ROWS * 4;
 };
 
 struct forward_args {
@@ -140,7 +142,7 @@ struct forward_args {
 
 /* The block's shared memory, and which rows, keys and columns are mine. */
 template <typename T> struct forward_tile {
-    T *q, *k, *next, *v, *p;    /* k is worked on, next on its way */
+    T *q, *k, *v, *p;
     float *top;                 /* [2][ROWS] */
     int part, row;              /* row g of the warp's; the other is + 8 */
 };
@@ -149,8 +151,18 @@ template <typename T> struct forward_tile {
 template <typename T, int D> struct forward_rows {
     float o[forward_size<T, D>::NO][4];     /* sums of e^(s - m) v */
     float m[2], l[2];           /* running maximum; my sum of e^(s - m) */
-    int64_t token[2];           /* -1: no row */
 };
+
+/* The token of one of my rows, -1: no row. (Not kept: registers are short.) */
+template <typename T>
+static __device__ __forceinline__ int token_of(const forward_args &a,
+                                               const forward_tile<T> &x,
+                                               int first, int h)
+{
+    int at = (x.row + 8 * h) / a.s.rep;
+
+    return at < a.s.tokens && first + at < a.q.rows ? first + at : -1;
+}
 
 /* The tile's largest score in each of my rows; scores of keys that are not
 ** seen become -inf. first: the number of my first key. */
@@ -175,7 +187,6 @@ static __device__ __forceinline__ float largest(float (&s)[NT][4], int h,
 ** multiplies what was summed before. */
 template <int NT>
 static __device__ __forceinline__ float softmax_row(float (&s)[NT][4], int h,
-                                                    int first, int seen,
                                                     float top, float *m,
                                                     float *l)
 {
@@ -188,22 +199,71 @@ static __device__ __forceinline__ float softmax_row(float (&s)[NT][4], int h,
     UNROLL for (int j = 0; j < NT; j++)
         UNROLL for (int i = 0; i < 2; i++) {
             float *x = &s[j][2 * h + i];
-            *x = first + 8 * j + i < seen ? expf(*x - shift) : 0.0f;
+            *x = expf(*x - shift);
             sum += *x;
         }
-    *l = *l * fade + tile_row_sum(sum);
+    *l = *l * fade + sum;
     *m = top;
     return fade;
 }
 
-/* Scores of the tile to weights in shared memory, where then the values are
-** too. */
+/* A tile's weights as the second product takes them: in registers, or rows of
+** shared memory. */
+template <typename T, int D> struct forward_weights {
+    void *none;
+};
+template <int D> struct forward_weights<bf16, D> {
+    uint32_t a[forward_size<bf16, D>::BK / 16][4];
+};
+
+template <int D, int NK>
+static __device__ __forceinline__ void keep(const forward_tile<bf16> &, int,
+                                            const float (&s)[NK][4],
+                                            forward_weights<bf16, D> &p)
+{
+    UNROLL for (int j = 0; j < NK; j++)
+        UNROLL for (int h = 0; h < 2; h++)
+            p.a[j / 2][j % 2 * 2 + h] = mma_pack(s[j][2 * h], s[j][2 * h + 1]);
+}
+template <int D, int NK>
+static __device__ __forceinline__ void keep(const forward_tile<float> &x,
+                                            int first, const float (&s)[NK][4],
+                                            forward_weights<float, D> &)
+{
+    constexpr int LP = forward_size<float, D>::LP;
+
+    UNROLL for (int j = 0; j < NK; j++)
+        UNROLL for (int i = 0; i < 4; i++)
+            x.p[(x.row + i / 2 * 8) * LP + first + 8 * j + i % 2] = s[j][i];
+}
+
+/* part += the weights times n-tiles of values from column col on. */
+template <int D, int NT>
+static __device__ __forceinline__ void take(const forward_tile<bf16> &x,
+                                            const forward_weights<bf16, D> &p,
+                                            int col, float (&part)[NT][4])
+{
+    tile_product_held(part, p.a, x.v + col, forward_size<bf16, D>::LD);
+}
+template <int D, int NT>
+static __device__ __forceinline__ void take(const forward_tile<float> &x,
+                                            const forward_weights<float, D> &,
+                                            int col, float (&part)[NT][4])
+{
+    using size = forward_size<float, D>;
+
+    tile_product<false, false>(part, x.p + x.row / 16 * 16 * size::LP,
+                               size::LP, x.v + col, size::LD, size::BK, 1, NT);
+}
+
+/* Scores of the tile to weights; then the values are there. */
 template <typename T, int D>
 static __device__ __forceinline__ void weights(const forward_args &a,
                                                const forward_tile<T> &x,
                                                const int seen[2],
                                                forward_rows<T, D> &w,
-                                               float fade[2])
+                                               float fade[2],
+                                               forward_weights<T, D> &p)
 {
     using size = forward_size<T, D>;
     constexpr int NK = size::NK, LD = size::LD;
@@ -218,44 +278,36 @@ static __device__ __forceinline__ void weights(const forward_args &a,
     if (size::PARTS > 1) {
         if (threadIdx.x % 4 == 0)
             for (int h = 0; h < 2; h++)
-                x.top[x.part * ROWS + x.row + 8 * h] = top[h];
+                x.top[x.part * size::ROWS + x.row + 8 * h] = top[h];
         __syncthreads();
         UNROLL for (int h = 0; h < 2; h++)
             top[h] = fmaxf(x.top[x.row + 8 * h],
-                           x.top[ROWS + x.row + 8 * h]);
+                           x.top[size::ROWS + x.row + 8 * h]);
     }
-    UNROLL for (int h = 0; h < 2; h++) {
-        fade[h] = softmax_row(s, h, first, seen[h], top[h], &w.m[h], &w.l[h]);
-        UNROLL for (int j = 0; j < NK; j++)
-            UNROLL for (int i = 0; i < 2; i++)
-                tile_put(x.p + (x.row + 8 * h) * size::LP + first + 8 * j + i,
-                         s[j][2 * h + i]);
-    }
-    tile_wait_first();
+    UNROLL for (int h = 0; h < 2; h++)
+        fade[h] = softmax_row(s, h, top[h], &w.m[h], &w.l[h]);
+    keep(x, first, s, p);
+    tile_wait();
     __syncthreads();
 }
 
-/* The warp's rows against one tile of keys, of which its rows see the first
-** seen. Rows that see none are left alone: the values may be another
+/* What the tile's values add to the warp's rows, which see its first seen
+** keys. Rows that see none are left alone: the values may be another
 ** sequence's, and 0 times NaN is NaN. */
 template <typename T, int D>
-static __device__ __forceinline__ void forward_step(const forward_args &a,
-                                                    const forward_tile<T> &x,
-                                                    const int seen[2],
-                                                    forward_rows<T, D> &w)
+static __device__ __forceinline__ void add_values(
+    const forward_tile<T> &x, const forward_weights<T, D> &p,
+    const int seen[2], const float fade[2], forward_rows<T, D> &w)
 {
     using size = forward_size<T, D>;
     constexpr int GROUP = size::NO < 4 ? size::NO : 4;
-    float fade[2];
 
-    weights<T, D>(a, x, seen, w, fade);
     UNROLL for (int j = 0; j < size::NO; j += GROUP) {
         float part[GROUP][4];
 
         tile_zero(part);
-        tile_product<false, false>(
-            part, x.p + x.row / 16 * 16 * size::LP, size::LP,
-            x.v + 8 * (size::NO * x.part + j), size::LD, size::BK, 1, GROUP);
+        take(x, p, 8 * (size::NO * x.part + j), part);
+        __syncwarp();
         UNROLL for (int i = 0; i < GROUP * 4; i++) {
             int h = i % 4 / 2;
             float *o = &w.o[j + i / 4][i % 4];
@@ -264,83 +316,96 @@ static __device__ __forceinline__ void forward_step(const forward_args &a,
     }
 }
 
-/* Keys or values [k0, k0 + BK) of a slice, of which there are all: a group of
-** loads, empty where k0 is past the last. */
+/* Keys or values from row on, of which n are left. (Rows are 32 bits: what
+** is not in registers is spilled.) */
 template <int BK, int D, typename T>
-static __device__ __forceinline__ void fetch(T *to, const cu_view &v,
-                                             const struct slice &s, int kv,
-                                             int d, int k0, int all)
+static __device__ __forceinline__ void fetch(T *to, const cu_view &v, int kv,
+                                             int d, int row, int n)
 {
-    int64_t row = s.k + k0, col = int64_t{kv} * d;
-    int n = all - k0;
+    int col = kv * d;
 
     if (n > 0)
         tile_load<D>(to, BK, v, d, [&](int r) -> int64_t {
             return r < n ? (row + r) * v.ld + col : -1;
-        });
-    tile_close();
+        }, tile_even<T>(v, col));
 }
 
 template <typename T, int D>
 static __device__ __forceinline__ void forward_slice(
-    const forward_args &a, const struct slice &s, int64_t first, int kv,
-    forward_tile<T> &x, forward_rows<T, D> &w)
+    const forward_args &a, const struct slice &s, int first, int kv,
+    const forward_tile<T> &x, forward_rows<T, D> &w)
 {
     constexpr int BK = forward_size<T, D>::BK;
     int64_t last = first + a.s.tokens < s.q + s.n_q ? first + a.s.tokens
                                                     : s.q + s.n_q;
-    int keys = keys_seen(s, last - 1);
-    int all[2] = {keys_seen(s, w.token[0]), keys_seen(s, w.token[1])};
+    int keys = keys_seen(s, last - 1), row = static_cast<int>(s.k);
+    int seen[2] = {keys_seen(s, token_of(a, x, first, 0)),
+                   keys_seen(s, token_of(a, x, first, 1))};
 
-    fetch<BK, D>(x.k, a.k, s, kv, a.s.d, 0, keys);
-    NO_UNROLL for (int k0 = 0; k0 < keys; k0 += BK) {
-        int seen[2] = {all[0] - k0, all[1] - k0};
-        T *done = x.k;
+    fetch<BK, D>(x.k, a.k, kv, a.s.d, row, keys);
+    NO_UNROLL for (; keys > 0; keys -= BK, row += BK) {
+        forward_weights<T, D> p;
+        float fade[2];
 
         tile_wait();
         __syncthreads();        /* the keys are there, the values used */
-        fetch<BK, D>(x.v, a.v, s, kv, a.s.d, k0, keys);
-        fetch<BK, D>(x.next, a.k, s, kv, a.s.d, k0 + BK, keys);
-        forward_step<T, D>(a, x, seen, w);
-        x.k = x.next;
-        x.next = done;
+        fetch<BK, D>(x.v, a.v, kv, a.s.d, row, keys);
+        weights<T, D>(a, x, seen, w, fade, p);
+        fetch<BK, D>(x.k, a.k, kv, a.s.d, row + BK, keys - BK);
+        add_values<T, D>(x, p, seen, fade, w);
+        seen[0] -= BK;
+        seen[1] -= BK;
     }
+}
+
+/* A row's columns of a thread, of which n are left. */
+template <typename U, int NT>
+static __device__ __forceinline__ void put_row(U *to, int n, int h,
+                                               const float (&o)[NT][4],
+                                               float part, bool none)
+{
+    UNROLL for (int j = 0; j < NT; j++)
+        UNROLL for (int i = 0; i < 2; i++)
+            if (8 * j + i < n)
+                tile_put(to + 8 * j + i, none ? 0.0f : o[j][2 * h + i] * part);
 }
 
 /* Divides by the sums; rows that saw nothing get 0 and -inf. */
 template <typename T, int D>
 static __device__ __forceinline__ void forward_end(const forward_args &a,
                                                    const forward_tile<T> &x,
-                                                   int kv,
+                                                   int from, int kv,
                                                    forward_rows<T, D> &w)
 {
     using size = forward_size<T, D>;
     int first = 8 * size::NO * x.part + static_cast<int>(threadIdx.x) % 4 * 2;
 
     tile_wait();            /* where there was no key, the queries are still */
+    UNROLL for (int h = 0; h < 2; h++) w.l[h] = tile_row_sum(w.l[h]);
     if (size::PARTS > 1) {
         __syncthreads();
         if (threadIdx.x % 4 == 0)
             for (int h = 0; h < 2; h++)
-                x.top[x.part * ROWS + x.row + 8 * h] = w.l[h];
+                x.top[x.part * size::ROWS + x.row + 8 * h] = w.l[h];
         __syncthreads();
         UNROLL for (int h = 0; h < 2; h++)
-            w.l[h] = x.top[x.row + 8 * h] + x.top[ROWS + x.row + 8 * h];
+            w.l[h] = x.top[x.row + 8 * h] + x.top[size::ROWS + x.row + 8 * h];
     }
     UNROLL for (int h = 0; h < 2; h++) {
+        int token = token_of(a, x, from, h);
         int head = kv * a.s.rep + (x.row + 8 * h) % a.s.rep;
         bool none = w.l[h] == 0.0f;
         float part = none ? 0.0f : 1.0f / w.l[h];
 
-        if (w.token[h] < 0) continue;
-        UNROLL for (int j = 0; j < size::NO; j++)
-            UNROLL for (int i = 0; i < 2; i++)
-                if (first + 8 * j + i < a.s.d)
-                    cu_put(a.out, w.token[h],
-                           head * a.s.d + first + 8 * j + i,
-                           none ? 0.0f : w.o[j][2 * h + i] * part);
+        if (token < 0) continue;
+        int64_t to = token * a.out.ld + head * a.s.d + first;
+        int n = a.s.d - first;
+        if (a.out.t == DT_BF16)
+            put_row(static_cast<bf16 *>(a.out.p) + to, n, h, w.o, part, none);
+        else
+            put_row(static_cast<float *>(a.out.p) + to, n, h, w.o, part, none);
         if (x.part == 0 && threadIdx.x % 4 == 0)
-            cu_put(a.lse, w.token[h], head,
+            cu_put(a.lse, token, head,
                    none ? -INFINITY : w.m[h] + logf(w.l[h]));
     }
 }
@@ -355,35 +420,33 @@ attention_forward(forward_args a)
     int tile = static_cast<int>(gridDim.x - 1 - blockIdx.x);
     int kv = static_cast<int>(blockIdx.y), rep = a.s.rep;
     int warp = static_cast<int>(threadIdx.x) / 32;
-    int64_t first = int64_t{tile} * a.s.tokens;
-    int64_t end = first + a.s.tokens < a.q.rows ? first + a.s.tokens
-                                                : a.q.rows;
+    int first = tile * a.s.tokens;
+    int end = first + a.s.tokens < a.q.rows ? first + a.s.tokens : a.q.rows;
     forward_tile<T> x;
     forward_rows<T, D> w;
 
     x.q = room;
-    x.k = x.q + ROWS * size::LD;
-    x.next = x.k + size::BK * size::LD;
-    x.v = x.next + size::BK * size::LD;
+    x.k = x.q + size::ROWS * size::LD;
+    x.v = x.k + size::BK * size::LD;
     x.p = x.v + size::BK * size::LD;
-    x.top = reinterpret_cast<float *>(x.p + ROWS * size::LP);
-    x.part = warp / 4;
-    x.row = warp % 4 * 16 + static_cast<int>(threadIdx.x) % 32 / 4;
+    x.top = reinterpret_cast<float *>(
+        x.p + (size::KEEPS ? 0 : size::ROWS * size::LP));
+    x.part = warp / (size::ROWS / 16);
+    x.row = warp % (size::ROWS / 16) * 16 +
+            static_cast<int>(threadIdx.x) % 32 / 4;
     tile_zero(w.o);
     UNROLL for (int h = 0; h < 2; h++) {
-        int64_t t = first + (x.row + 8 * h) / rep;
         w.m[h] = -INFINITY;
         w.l[h] = 0.0f;
-        w.token[h] = t < end ? t : -1;
     }
-    tile_load<D>(x.q, ROWS, a.q, a.s.d, [&](int r) -> int64_t {
+    tile_load<D>(x.q, size::ROWS, a.q, a.s.d, [&](int r) -> int64_t {
         return first + r / rep < end
-            ? (first + r / rep) * a.q.ld + int64_t{kv * rep + r % rep} * a.s.d
+            ? int64_t{first + r / rep} * a.q.ld + (kv * rep + r % rep) * a.s.d
             : -1;
-    });
+    }, tile_even<T>(a.q, a.s.d));
     for (int i = a.at.start[tile]; i < a.at.start[tile + 1]; i++)
         forward_slice<T, D>(a, a.at.slice[a.at.list[i]], first, kv, x, w);
-    forward_end<T, D>(a, x, kv, w);
+    forward_end<T, D>(a, x, first, kv, w);
 }
 
 /* ---- launch -------------------------------------------------------------- */
@@ -419,7 +482,10 @@ int cu_attention(struct dev *d, const struct k_attention *k, struct err *e)
     struct cu *c = cu_of(d);
     int64_t rows = k->q.rows, n = k->n_slice;
     forward_args a = {};
-    int rc = attn_shape_of(k->heads, k->kv_heads, k->q.cols, ROWS, &a.s, e);
+    bool bf = k->q.t == DT_BF16 && k->k.t == DT_BF16 && k->v.t == DT_BF16;
+    int rc = attn_shape_of(k->heads, k->kv_heads, k->q.cols,
+                           bf ? forward_size<bf16, 16>::ROWS
+                              : forward_size<float, 16>::ROWS, &a.s, e);
 
     if (rc != ERR_OK) return rc;
     int64_t kv_cols = int64_t{a.s.kv} * a.s.d;
@@ -440,7 +506,5 @@ int cu_attention(struct dev *d, const struct k_attention *k, struct err *e)
     rc = cu_meta_send(c, e);
     if (rc != ERR_OK) return rc;
     a.scale = static_cast<float>(k->scale);
-    if (a.q.t == DT_BF16 && a.k.t == DT_BF16 && a.v.t == DT_BF16)
-        return launch_wide<bf16>(c, a, e);
-    return launch_wide<float>(c, a, e);
+    return bf ? launch_wide<bf16>(c, a, e) : launch_wide<float>(c, a, e);
 }

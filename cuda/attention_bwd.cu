@@ -20,7 +20,7 @@ template <typename T, int D> struct back_size {
     static constexpr int NO = (D / 8 + PARTS - 1) / PARTS;
     static constexpr int GROUP = NO < 4 ? NO : 4;
     static constexpr int SHARED = static_cast<int>(sizeof(T)) *
-        (4 * ROWS * LD + 2 * ROWS * LS) + 2 * ROWS * 4;
+        (4 * ROWS * LD + 2 * ROWS * LS) + 5 * ROWS * 4;
 };
 
 struct back_args {
@@ -31,10 +31,15 @@ struct back_args {
     float scale;
 };
 
+/* A stacked row: -1 for none, the column where its head begins. */
+struct stacked { int token, col; };
+
 /* The block's shared memory and my place in it. */
 template <typename T> struct back_tile {
     T *q, *d_o, *k, *v, *p, *ds;
     float *lse, *delta;
+    int *seen;                  /* keys of the tile that a row sees */
+    struct stacked *at;
     int group, part, row, col;  /* row, column in a 16 x 8 tile: + 8, + 1 */
 };
 
@@ -55,6 +60,8 @@ static __device__ __forceinline__ back_tile<T> share_out(T *room)
     x.ds = x.p + size::ROWS * size::LS;
     x.lse = reinterpret_cast<float *>(x.ds + size::ROWS * size::LS);
     x.delta = x.lse + size::ROWS;
+    x.seen = reinterpret_cast<int *>(x.delta + size::ROWS);
+    x.at = reinterpret_cast<stacked *>(x.seen + size::ROWS);
     x.group = warp % size::GROUPS;
     x.part = warp / size::GROUPS;
     x.row = 16 * x.group + lane / 4;
@@ -86,31 +93,40 @@ static __global__ void attention_delta(back_args a)
 
 /* Stacked query rows of tokens [first, end), with a barrier between what says
 ** which are empty and the rest. A row without keys (lse -inf) may hold
-** anything, so it is cleared: 0 times NaN is NaN. */
-template <typename T, int D>
+** anything, so it is cleared: 0 times NaN is NaN. seen(token): how many keys
+** of the tile its rows see. */
+template <typename T, int D, typename Seen>
 static __device__ __forceinline__ void load_queries(const back_args &a,
                                                     const back_tile<T> &x,
                                                     int kv, int64_t first,
-                                                    int64_t end)
+                                                    int64_t end, Seen seen)
 {
     constexpr int ROWS = back_size<T, D>::ROWS;
     int rep = a.s.rep;
     auto at = [&](int r, int64_t ld) -> int64_t {
-        return x.lse[r] == -INFINITY ? -1
-            : (first + r / rep) * ld + int64_t{kv * rep + r % rep} * a.s.d;
+        stacked s = x.at[r];
+
+        return s.token < 0 ? -1 : s.token * ld + s.col;
     };
 
     for (int r = static_cast<int>(threadIdx.x); r < ROWS; r += THREADS) {
         int64_t t = first + r / rep, h = kv * rep + r % rep;
 
-        x.lse[r] = t < end ? cu_get(a.lse, t, h) : -INFINITY;
+        float lse = t < end ? cu_get(a.lse, t, h) : -INFINITY;
+
+        x.lse[r] = lse;
+        x.seen[r] = lse == -INFINITY ? 0 : seen(t);
+        x.at[r] = {lse == -INFINITY ? -1 : static_cast<int>(t),
+                   static_cast<int>(h) * a.s.d};
         x.delta[r] = t < end ? a.delta[t * a.s.heads + h] : 0.0f;
     }
     __syncthreads();
     tile_load<D>(x.q, ROWS, a.q, a.s.d,
-                 [&](int r) -> int64_t { return at(r, a.q.ld); });
+                 [&](int r) -> int64_t { return at(r, a.q.ld); },
+                 tile_even<T>(a.q, a.s.d));
     tile_load<D>(x.d_o, ROWS, a.dout, a.s.d,
-                 [&](int r) -> int64_t { return at(r, a.dout.ld); });
+                 [&](int r) -> int64_t { return at(r, a.dout.ld); },
+                 tile_even<T>(a.dout, a.s.d));
     tile_wait();
 }
 
@@ -124,7 +140,7 @@ static __device__ __forceinline__ void load_head(T *to, const cu_view &v,
 
     tile_load<D>(to, back_size<T, D>::ROWS, v, d, [&](int r) -> int64_t {
         return r < n ? (row + r) * v.ld + col : -1;
-    });
+    }, tile_even<T>(v, col));
 }
 
 /* acc += A B for the group's 16 rows of A [ROWS][ROWS] and B [ROWS][D], on
@@ -137,7 +153,9 @@ static __device__ __forceinline__ void add_product(
 {
     using size = back_size<T, D>;
     constexpr int GROUP = size::GROUP;
-    int mine = tile_share(D / 8, x.part, size::PARTS);
+    /* (a number that the compiler knows, where all warps have as many) */
+    int mine = D / 8 % size::PARTS == 0
+        ? size::NO : tile_share(D / 8, x.part, size::PARTS);
 
     UNROLL for (int j = 0; j < size::NO; j += GROUP) {
         float part[GROUP][4];
@@ -163,6 +181,8 @@ static __device__ __forceinline__ void score_slopes(const back_args &a,
 {
     using size = back_size<T, D>;
     constexpr int NS = size::NS, LD = size::LD, STEP = size::PARTS;
+    float lse[2] = {x.lse[x.row], x.lse[x.row + 8]};
+    float delta[2] = {x.delta[x.row], x.delta[x.row + 8]};
     float s[NS][4], dp[NS][4];
 
     tile_zero(s);
@@ -175,12 +195,11 @@ static __device__ __forceinline__ void score_slopes(const back_args &a,
         UNROLL for (int i = 0; i < 4; i++) {
             int row = x.row + i / 2 * 8;
             int key = 8 * (x.part + j * STEP) + x.col + i % 2;
-            float ds = 0;
+            float ds = expf(s[j][i] * a.scale - lse[i / 2]) *
+                       (dp[j][i] - delta[i / 2]);
 
-            if (key < seen[i / 2])
-                ds = expf(s[j][i] * a.scale - x.lse[row]) *
-                     (dp[j][i] - x.delta[row]);
-            tile_put(x.ds + row * size::LS + key, ds);
+            tile_put(x.ds + row * size::LS + key,
+                     key < seen[i / 2] ? ds : 0.0f);
         }
 }
 
@@ -234,7 +253,7 @@ attention_dq(back_args a)
     float acc[size::NO][4];
 
     tile_zero(acc);
-    load_queries<T, D>(a, x, kv, first, end);
+    load_queries<T, D>(a, x, kv, first, end, [](int64_t) { return 0; });
     for (int i = a.at.start[tile]; i < a.at.start[tile + 1]; i++)
         dq_slice<T, D>(a, a.at.slice[a.at.list[i]], first, kv, x, acc);
     UNROLL for (int j = 0; j < size::NO; j++)
@@ -251,13 +270,12 @@ attention_dq(back_args a)
 
 /* ---- dk and dv ----------------------------------------------------------- */
 
-/* The transposes of p and ds, rows keys, to shared memory. Key 0 of the tile
-** is key first of the slice, query row 0 token row. */
+/* The transposes of p and ds, rows keys, to shared memory. The slice begins at
+** key from of the tile. */
 template <typename T, int D>
 static __device__ __forceinline__ void key_slopes(const back_args &a,
                                                   const back_tile<T> &x,
-                                                  const struct slice &s,
-                                                  int64_t first, int64_t row)
+                                                  int from)
 {
     using size = back_size<T, D>;
     constexpr int NS = size::NS, LD = size::LD, STEP = size::PARTS;
@@ -273,16 +291,12 @@ static __device__ __forceinline__ void key_slopes(const back_args &a,
         UNROLL for (int i = 0; i < 4; i++) {
             int key = x.row + i / 2 * 8;
             int q = 8 * (x.part + j * STEP) + x.col + i % 2;
-            int64_t k = first + key;
-            float p = 0, ds = 0;
+            bool is = key >= from && key < x.seen[q];
+            float p = expf(w[j][i] * a.scale - x.lse[q]);
+            float ds = p * (dp[j][i] - x.delta[q]);
 
-            if (x.lse[q] != -INFINITY && k >= 0 &&
-                k < keys_seen(s, row + q / a.s.rep)) {
-                p = expf(w[j][i] * a.scale - x.lse[q]);
-                ds = p * (dp[j][i] - x.delta[q]);
-            }
-            tile_put(x.p + key * size::LS + q, p);
-            tile_put(x.ds + key * size::LS + q, ds);
+            tile_put(x.p + key * size::LS + q, is ? p : 0.0f);
+            tile_put(x.ds + key * size::LS + q, is ? ds : 0.0f);
         }
 }
 
@@ -305,9 +319,11 @@ static __device__ __forceinline__ void dkv_slice(
         int64_t to = r + a.s.tokens < end ? r + a.s.tokens : end;
 
         __syncthreads();
-        load_queries<T, D>(a, x, kv, r, to);
+        load_queries<T, D>(a, x, kv, r, to, [&](int64_t t) {
+            return static_cast<int>(keys_seen(s, t) - first);
+        });
         __syncthreads();
-        key_slopes<T, D>(a, x, s, first, r);
+        key_slopes<T, D>(a, x, first < 0 ? static_cast<int>(-first) : 0);
         __syncthreads();
         add_product<T, D>(dv, x, x.p, x.d_o, counts);
         add_product<T, D>(dk, x, x.ds, x.q, counts);

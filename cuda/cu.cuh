@@ -5,7 +5,7 @@
 ** headers of tests/emu (EMU_H tells them apart), so a launch goes through
 ** LAUNCH, dynamic shared memory through DYNAMIC_SHARED and a matrix product
 ** in a kernel through mma.cuh; UNROLL goes before a loop whose bounds are
-** constants.
+** constants, UNROLL_2 where all its turns at once would spill registers.
 **
 ** Activations are bf16 or f32, accumulators f32. A view carries its type at
 ** run time: kernels are templates over the activation type where it matters
@@ -28,6 +28,7 @@ extern "C" {
 
 #ifdef EMU_H
 #define UNROLL
+#define UNROLL_2
 #define NO_UNROLL
 #define LAUNCH(kernel, grid, block, shared, stream, ...) \
     emu_launch(stream, grid, block, shared, kernel, ##__VA_ARGS__)
@@ -35,6 +36,7 @@ extern "C" {
     T *name = static_cast<T *>(emu_dynamic_shared())
 #else
 #define UNROLL _Pragma("unroll")
+#define UNROLL_2 _Pragma("unroll 2")
 #define NO_UNROLL _Pragma("unroll 1")
 #define LAUNCH(kernel, grid, block, shared, stream, ...) \
     kernel<<<grid, block, shared, stream>>>(__VA_ARGS__)

@@ -45,7 +45,7 @@ static __device__ __forceinline__ void load_rows(T *dst, const cu_view &v,
 {
     tile_load<COLS>(dst, CHUNK, v, n, [&](int r) -> int64_t {
         return chunk_at(v, t, r, col);
-    });
+    }, tile_even<T>(v, col));
 }
 
 /* A state's rows [k][v columns first, first + n) of a head from one row of a
@@ -60,7 +60,7 @@ static __device__ __forceinline__ void load_state(T *dst, const cu_view &v,
 
     tile_load<COLS>(dst, KD, v, n, [&](int r) -> int64_t {
         return r < a.kd ? at + int64_t{r} * a.vd : -1;
-    });
+    }, tile_even<T>(v, at) && tile_even<T>(v, a.vd));
 }
 
 /* Columns [T, heads] of the chunk, zeros beyond it. */

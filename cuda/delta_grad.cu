@@ -87,7 +87,9 @@ static __device__ __forceinline__ void sum_values(const delta_args &a,
 {
     using size = grad_size<T, KD>;
     constexpr int COLS = size::COLS, LV = size::LV, NK = size::NK;
-    int mine = tile_share(KD / 8, x.part_of, PARTS), at = x.group * LV;
+    int mine = KD / 8 % PARTS == 0 ? NK
+                                   : tile_share(KD / 8, x.part_of, PARTS);
+    int at = x.group * LV;
     int side = 8 * x.part_of * LV;
 
     NO_UNROLL for (int c = 0; c < a.vd; c += COLS) {
@@ -218,7 +220,8 @@ static __device__ __forceinline__ void key_gradients(const delta_args &a,
 {
     using size = grad_size<T, KD>;
     constexpr int LX = size::LX, LK = size::LK, NK = size::NK;
-    int mine = tile_share(KD / 8, x.part_of, PARTS);
+    int mine = KD / 8 % PARTS == 0 ? NK
+                                   : tile_share(KD / 8, x.part_of, PARTS);
     const T *k = x.k + 8 * x.part_of, *q = x.q + 8 * x.part_of;
 
     tile_product<false, false, NK>(u.qe, x.m2 + x.group * LX, LX, k, LK,

@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(THREADS) gemm_split(mixed_args g)
             w.cols - b_col < SIDE ? w.cols - b_col : SIDE),
             [&](int r) -> int64_t {
                 return b_row + r < w.rows ? (b_row + r) * w.ld + b_col : -1;
-            });
+            }, tile_even<bf16>(w, b_col));
         load_split(a, g.a, TA ? k : row, TA ? row : k);
         tile_wait();
         __syncthreads();

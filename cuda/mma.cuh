@@ -15,7 +15,8 @@
 ** mma_load4 and mma_load2 fill such registers from shared memory: ldmatrix.
 ** Lane i names a row of eight bf16 (16 bytes, aligned), lanes 8n..8n + 7 the
 ** rows of the n-th 8 x 8 matrix; register n of a lane gets row g, columns 2t
-** and 2t + 1 of the n-th, or with TRANS rows 2t and 2t + 1 of column g.
+** and 2t + 1 of the n-th, or with TRANS rows 2t and 2t + 1 of column g. Rows
+** are named by a mma_row, to which bytes may be added.
 */
 #ifndef CUDA_MMA_CUH
 #define CUDA_MMA_CUH
@@ -65,14 +66,20 @@ static inline void mma_load(uint32_t *r, int n, const void *row)
     for (int i = 0; i < n; i++) r[i] = mma_element<TRANS>(left, i);
 }
 
+typedef const char *mma_row;
+static inline mma_row mma_row_of(const void *p)
+{
+    return static_cast<const char *>(p);
+}
+
 template <bool TRANS>
-static inline void mma_load4(uint32_t r[4], const void *row)
+static inline void mma_load4(uint32_t r[4], mma_row row)
 {
     mma_load<TRANS>(r, 4, row);
 }
 
 template <bool TRANS>
-static inline void mma_load2(uint32_t r[2], const void *row)
+static inline void mma_load2(uint32_t r[2], mma_row row)
 {
     mma_load<TRANS>(r, 2, row);
 }
@@ -122,12 +129,15 @@ static inline void mma_bf16(float d[4], const uint32_t a[4],
 
 #else
 
-template <bool TRANS>
-static __device__ __forceinline__ void mma_load4(uint32_t r[4],
-                                                 const void *row)
+typedef uint32_t mma_row;
+static __device__ __forceinline__ mma_row mma_row_of(const void *p)
 {
-    uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+    return static_cast<uint32_t>(__cvta_generic_to_shared(p));
+}
 
+template <bool TRANS>
+static __device__ __forceinline__ void mma_load4(uint32_t r[4], mma_row at)
+{
     if (TRANS)
         asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
                      "{%0, %1, %2, %3}, [%4];\n"
@@ -141,11 +151,8 @@ static __device__ __forceinline__ void mma_load4(uint32_t r[4],
 }
 
 template <bool TRANS>
-static __device__ __forceinline__ void mma_load2(uint32_t r[2],
-                                                 const void *row)
+static __device__ __forceinline__ void mma_load2(uint32_t r[2], mma_row at)
 {
-    uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-
     if (TRANS)
         asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 "
                      "{%0, %1}, [%2];\n"

@@ -188,7 +188,16 @@ int cu_router_bwd(struct dev *d, const struct k_router_bwd *a, struct err *e)
 ** order, so that the result is stable: counts per (block, expert), their
 ** prefix sums over the blocks of an expert, those of the experts' sums, then
 ** places. */
-constexpr int PAIRS = 2048;     /* of a block */
+constexpr int PAIRS = 512;      /* of a block */
+
+/* The next pair in order, without a division. */
+static __device__ __forceinline__ void next_pair(int64_t *r, int *k, int top_k)
+{
+    bool last = ++*k == top_k;
+
+    *k = last ? 0 : *k;
+    *r += last;
+}
 
 /* Sum over the lanes up to this one. */
 static __device__ int32_t warp_prefix(int32_t v, int lane)
@@ -209,10 +218,13 @@ static __global__ void count_pairs(ints idx, int top_k, int64_t pairs,
     int64_t end = first + PAIRS < pairs ? first + PAIRS : pairs;
 
     for (int x = static_cast<int>(threadIdx.x); x < experts; x += THREADS) {
-        int n = 0;
+        int64_t r = first / top_k;
+        int k = static_cast<int>(first % top_k), n = 0;
 
-        for (int64_t i = first; i < end; i++)
-            n += idx.p[i / top_k * idx.ld + i % top_k] == x;
+        for (int64_t i = first; i < end; i++) {
+            n += idx.p[r * idx.ld + k] == x;
+            next_pair(&r, &k, top_k);
+        }
         table[int64_t{blockIdx.x} * experts + x] = n;
     }
 }
@@ -265,14 +277,17 @@ static __global__ void place_pairs(ints idx, cu_view weight, int64_t pairs,
     for (int x = static_cast<int>(threadIdx.x); x < experts; x += THREADS) {
         int32_t place = begin[x] + table[int64_t{blockIdx.x} * experts + x];
 
-        for (int64_t i = first; i < end; i++) {
-            int64_t r = i / top_k, k = i % top_k;
+        int64_t r = first / top_k;
+        int k = static_cast<int>(first % top_k);
 
-            if (idx.p[r * idx.ld + k] != x) continue;
-            row[place] = static_cast<int32_t>(r);
-            slot[i] = place;
-            cu_put(pair_weight, place, 0, cu_get(weight, r, k));
-            place++;
+        for (int64_t i = first; i < end; i++) {
+            if (idx.p[r * idx.ld + k] == x) {
+                row[place] = static_cast<int32_t>(r);
+                slot[i] = place;
+                cu_put(pair_weight, place, 0, cu_get(weight, r, k));
+                place++;
+            }
+            next_pair(&r, &k, top_k);
         }
     }
 }

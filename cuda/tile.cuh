@@ -33,18 +33,19 @@ static __device__ __forceinline__ void tile_put(bf16 *p, float x)
 
 /* ---- loading ---------------------------------------------------------------
 ** All threads of the block. What is loaded is on its way, all of it at once,
-** until tile_wait; the caller synchronises before, and after the waiting.
-** tile_close ends a group of loads, and tile_wait_first waits for all groups
-** but the last. */
+** until tile_wait; the caller synchronises before, and after the waiting. */
 
 #ifdef EMU_H
 static inline void tile_fetch(void *to, const void *from)
 {
     memcpy(to, from, 16);
 }
+static inline void tile_fetch_if(bool is, void *to, const void *from)
+{
+    if (is) memcpy(to, from, 16);
+    else memset(to, 0, 16);
+}
 static inline void tile_wait() {}
-static inline void tile_close() {}
-static inline void tile_wait_first() {}
 #else
 static __device__ __forceinline__ void tile_fetch(void *to, const void *from)
 {
@@ -52,19 +53,29 @@ static __device__ __forceinline__ void tile_fetch(void *to, const void *from)
                  :: "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
                     "l"(__cvta_generic_to_global(from)) : "memory");
 }
+/* Zeros unless is, without a branch. */
+static __device__ __forceinline__ void tile_fetch_if(bool is, void *to,
+                                                     const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n"
+                 :: "r"(static_cast<uint32_t>(__cvta_generic_to_shared(to))),
+                    "l"(__cvta_generic_to_global(from)), "r"(is ? 16 : 0)
+                 : "memory");
+}
 static __device__ __forceinline__ void tile_wait()
 {
     asm volatile("cp.async.wait_all;\n" ::: "memory");
 }
-static __device__ __forceinline__ void tile_close()
-{
-    asm volatile("cp.async.commit_group;\n" ::: "memory");
-}
-static __device__ __forceinline__ void tile_wait_first()
-{
-    asm volatile("cp.async.wait_group 1;\n" ::: "memory");
-}
 #endif
+
+/* Whether col and all rows of the view begin at multiples of 16 bytes. */
+template <typename T>
+static __device__ __forceinline__ bool tile_even(const cu_view &v, int64_t col)
+{
+    constexpr int PER = static_cast<int>(16 / sizeof(T));
+
+    return v.ld % PER == 0 && col % PER == 0;
+}
 
 static __device__ __forceinline__ float tile_element(const cu_view &v,
                                                      int64_t i)
@@ -73,13 +84,35 @@ static __device__ __forceinline__ float tile_element(const cu_view &v,
                           : static_cast<const float *>(v.p)[i];
 }
 
+/* n pieces of 16 bytes; four of a thread go together. */
+template <int COLS, typename T, typename At>
+static __device__ __forceinline__ void tile_lines(T *dst, int n, const T *src,
+                                                  At at)
+{
+    constexpr int PER = static_cast<int>(16 / sizeof(T)), PARTS = COLS / PER;
+    int step = static_cast<int>(blockDim.x);
+    int i = static_cast<int>(threadIdx.x);
+    auto line = [&](int k) {
+        int r = k / PARTS, c = k % PARTS * PER;
+        int64_t from = at(r);
+
+        tile_fetch_if(from >= 0, dst + r * tile_ld<T, COLS> + c,
+                      src + (from < 0 ? 0 : from + c));
+    };
+
+    NO_UNROLL for (; i + 3 * step < n; i += 4 * step)
+        UNROLL for (int k = 0; k < 4; k++) line(i + k * step);
+    NO_UNROLL for (; i < n; i += step) line(i);
+}
+
 /* Row r of dst, r < rows, is the cols elements of the view from at(r) on, an
 ** index from its first element, or zeros where at(r) < 0; zeros follow up to
-** COLS. */
+** COLS. even: all at(r) are multiples of 16 bytes; then rows of COLS columns
+** come without a branch. */
 template <int COLS, typename T, typename At>
 static __device__ __forceinline__ void tile_load(T *dst, int rows,
                                                  const cu_view &v, int cols,
-                                                 At at)
+                                                 At at, bool even)
 {
     constexpr int LD = tile_ld<T, COLS>;
     constexpr int PER = static_cast<int>(16 / sizeof(T)), PARTS = COLS / PER;
@@ -87,6 +120,8 @@ static __device__ __forceinline__ void tile_load(T *dst, int rows,
                  reinterpret_cast<uintptr_t>(v.p) % 16 == 0;
     int n = rows * PARTS;
 
+    if (even && whole && cols == COLS)
+        return tile_lines<COLS>(dst, n, static_cast<const T *>(v.p), at);
     NO_UNROLL for (int i = static_cast<int>(threadIdx.x); i < n;
          i += static_cast<int>(blockDim.x)) {
         int r = i / PARTS, c = i % PARTS * PER;
@@ -118,17 +153,18 @@ static __device__ __forceinline__ void tile_product(
 {
     int lane = static_cast<int>(threadIdx.x) % 32, row = lane % 8;
     int lower = lane / 8 % 2 * 8, upper = lane / 16 * 8;
-    const bf16 *pa = TA ? a + (row + upper) * lda + lower
-                        : a + (row + lower) * lda + upper;
-    const bf16 *pb = TB ? b + row * ldb + lower : b + lane % 16 * ldb;
-    int next = 8 * step * (TB ? ldb : 1);       /* one n-tile further */
-    const bf16 *pair = pb + lane / 16 * next;   /* upper lanes: the next tile */
+    mma_row pa = mma_row_of(TA ? a + (row + upper) * lda + lower
+                               : a + (row + lower) * lda + upper);
+    mma_row pb = mma_row_of(TB ? b + row * ldb + lower
+                               : b + lane % 16 * ldb);
+    int next = 16 * step * (TB ? ldb : 1);  /* bytes to the next n-tile */
+    mma_row pair = pb + lane / 16 * next;   /* upper lanes: the next tile */
 
-    for (int k0 = 0; k0 < k; k0 += 16) {
-        int at = TB ? k0 : k0 * ldb;
+    UNROLL_2 for (int k0 = 0; k0 < k; k0 += 16) {
+        int at = 2 * (TB ? k0 : k0 * ldb);
         uint32_t left[4], right[4];
 
-        mma_load4<TA>(left, pa + (TA ? k0 * lda : k0));
+        mma_load4<TA>(left, pa + 2 * (TA ? k0 * lda : k0));
         UNROLL for (int j = 0; j < NT; j += 2) {
             if (j >= tiles) break;
             if (j + 1 < NT && j + 1 < tiles) {
@@ -166,6 +202,25 @@ static __device__ __forceinline__ void tile_product(
             d[j][3] = fmaf(a1, b1, d[j][3]);
         }
     }
+}
+
+/* d[j] += A B with A in registers, K fragments of 16 columns, and B [16 K]
+** [columns]; NT is even. */
+template <int K, int NT>
+static __device__ __forceinline__ void tile_product_held(
+    float (&d)[NT][4], const uint32_t (&a)[K][4], const bf16 *b, int ldb)
+{
+    int lane = static_cast<int>(threadIdx.x) % 32;
+    mma_row pair = mma_row_of(b + lane % 16 * ldb + lane / 16 * 8);
+
+    UNROLL for (int k = 0; k < K; k++)
+        UNROLL for (int j = 0; j < NT; j += 2) {
+            uint32_t right[4];
+
+            mma_load4<true>(right, pair + 32 * k * ldb + 16 * j);
+            mma_bf16(d[j], a[k], right);
+            mma_bf16(d[j + 1], a[k], right + 2);
+        }
 }
 
 template <int NT>

@@ -31,6 +31,8 @@ file == 1 && $1 != "kernel" {
 }
 # How much the operator's calls do of what the kernel's costs grow with.
 function units(kernel) {
+    if (kernel ~ /^(prefix_experts|add_losses)/)    # one block, always alike
+        return file == 2 ? 1 : $3
     return $1 ~ /^(attention|delta)/ && kernel != "attention_delta" ? \
         tiles[file, $1] : $1 ~ /^gemm/ ? operations[file, $1] : \
         bytes[file, $1]

@@ -58,6 +58,7 @@ check 'library calls' holds 'library calls ' 8320
 check 'copies' holds 'copies ' 15748
 check 'waits' holds 'waits ' 9080
 check 'traffic beside the least' holds 'written once: ' 1.3
+check 'modelled seconds' holds 'wave ' 8
 check 'every kernel has costs' [ -z "$(sed -n '/^no costs/p' "$dir/model")" ]
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
