@@ -56,7 +56,7 @@ holds() {
 check 'kernels launched' holds 'kernels ' 23310
 check 'library calls' holds 'library calls ' 8320
 check 'copies' holds 'copies ' 15748
-check 'waits' holds 'waits ' 9080
+check 'waits' holds 'waits ' 9108
 check 'traffic beside the least' holds 'written once: ' 1.3
 check 'modelled seconds' holds 'wave ' 8
 check 'every kernel has costs' [ -z "$(sed -n '/^no costs/p' "$dir/model")" ]
