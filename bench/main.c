@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/suggest.h"
 #include "bench/command.h"
 
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
     int rc;
 
     hold_standard_streams();
+    js_begin();
     setlocale(LC_NUMERIC, "C");
     signal(SIGPIPE, SIG_IGN);       /* a closed pipe is a write error */
     signal(SIGXFSZ, SIG_IGN);       /* and so is a file size limit */

@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,41 @@
 #include "base/suggest.h"
 
 #define DEFAULT_LIMIT ((size_t)64 << 20)
+
+/* ---- memory ---------------------------------------------------------- */
+
+/* jansson does not always say that its trouble was memory: a reader calls the
+** text wrong, and whoever sets a key in an object that could not be made may
+** not look. So what it is refused is noted here. */
+static _Thread_local bool refused;
+
+static void *take(size_t n)
+{
+    void *p = malloc(n);
+
+    if (p == NULL) refused = true;
+    return p;
+}
+
+static void use_take(void)
+{
+    json_set_alloc_funcs(take, free);
+}
+
+void js_begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, use_take);
+    refused = false;
+}
+
+bool js_refused(void)
+{
+    return refused;
+}
+
+/* ---- reading --------------------------------------------------------- */
 
 static bool find_too_big(const struct js *at, struct js *out)
 {
@@ -49,25 +85,22 @@ static int too_big(const char *text, size_t len, const char *origin,
         rc = js_error(&at, e, "%g does not fit 64 bits (line %d)",
                       json_real_value(at.v), why->line);
     else
-        rc = err_set(e, ERR_INPUT, "%s:%d: %s", origin, why->line, why->text);
+        rc = refused ? err_nomem(e)
+                     : err_set(e, ERR_INPUT, "%s:%d: %s", origin, why->line,
+                               why->text);
     json_decref(v);
     return rc;
-}
-
-/* Early failures of jansson's own allocations leave no text at all. */
-static bool is_nomem(const json_error_t *why)
-{
-    return why->text[0] == '\0'
-           || json_error_code(why) == json_error_out_of_memory;
 }
 
 int js_parse(const char *text, size_t len, const char *origin, json_t **out,
              struct err *e)
 {
     json_error_t why;
-    json_t *v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    json_t *v;
 
-    if (v == NULL && is_nomem(&why)) return err_nomem(e);
+    js_begin();
+    v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
+    if (v == NULL && refused) return err_nomem(e);
     if (v == NULL && json_error_code(&why) == json_error_numeric_overflow)
         return too_big(text, len, origin, &why, e);
     if (v == NULL)
@@ -444,4 +477,5 @@ void js_put(struct buf *b, const json_t *v)
 {
     put_value(b, v, 0);
     buf_putc(b, '\n');
+    if (refused) b->failed = true;
 }

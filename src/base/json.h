@@ -32,6 +32,12 @@ int js_parse(const char *text, size_t len, const char *origin, json_t **out,
              struct err *e) MUST_CHECK;
 struct js js_top(json_t *v, const char *origin);
 
+/* jansson's memory. js_begin forgets what was refused in this thread (js_parse
+** does so too); js_refused says whether anything was since, so that what was
+** built may lack a part. js_put does not print such a thing. */
+void js_begin(void);
+bool js_refused(void);
+
 /* An error about this value: "ORIGIN: PATH: text", ERR_INPUT. */
 int js_error(const struct js *at, struct err *e, const char *fmt, ...)
     ERR_PRINTF(3, 4);
@@ -85,7 +91,8 @@ int js_ints(const struct js *at, int64_t n, int64_t lo, int64_t hi,
 json_t *js_text(const char *text);
 
 /* Appends the value as text: keys in the order they were set, two blanks of
-** indent, arrays of plain numbers on one line, a final line end. */
+** indent, arrays of plain numbers on one line, a final line end. *b fails when
+** js_refused. */
 void js_put(struct buf *b, const json_t *v);
 
 #endif

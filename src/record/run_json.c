@@ -66,6 +66,7 @@ int record_run_describe(struct record *r, const struct record_info *info,
     for (i = 0; i < info->n_pair; i++)
         bad |= set_string(more, info->pair[i][0], info->pair[i][1]);
     bad |= json_object_set_new(o, "environment", more);
+    if (bad && js_refused()) return err_nomem(e);
     return bad ? err_set(e, ERR_RUN, "run.json: cannot hold the command line "
                          "or the environment (is a text not UTF-8?)")
                : ERR_OK;
@@ -173,14 +174,19 @@ int record_own(struct record *r, const char *const *name, int64_t n,
            ? rc : record_run_write(r, e);
 }
 
-void record_disown(struct record *r,
-                   void (*remove)(void *ctx, const char *name), void *ctx)
+int record_disown(struct record *r,
+                  int (*remove)(void *ctx, const char *name, struct err *e),
+                  void *ctx, struct err *e)
 {
     const char *name;
     json_t *value;
 
-    json_object_foreach(r->owned, name, value) remove(ctx, name);
+    json_object_foreach(r->owned, name, value) {
+        int rc = remove(ctx, name, e);
+        if (rc != ERR_OK) return rc;
+    }
     json_object_clear(r->owned);
+    return ERR_OK;
 }
 
 int record_run_check(struct record *r, enum record_mode mode, struct err *e)

@@ -126,6 +126,7 @@ static int check_fingerprint(const struct js *top, struct err *e)
     int rc = js_need_string(top, "fingerprint", &have, e);
 
     if (rc == ERR_OK) rc = miss_fingerprint(top->v, mark, e);
+    if (js_refused()) rc = err_nomem(e);
     if (rc == ERR_OK && strcmp(have, mark) != 0)
         rc = js_error(top, e, "fingerprint %.20s does not fit (%s): the "
                       "report was changed", have, mark);
@@ -145,6 +146,7 @@ static int check_estimate(const struct js *at, const struct price_facts *f,
     if (rc == ERR_OK)
         rc = compare(at, json_array_get(json_object_get(all, "estimates"), 0),
                      e);
+    if (js_refused()) rc = err_nomem(e);
     json_decref(all);
     free(x);
     return rc;
@@ -181,6 +183,7 @@ static int check_priced(const struct js *top, const struct price_facts *f,
     int rc = js_need(top, "input_layouts", &at, e);
 
     if (rc == ERR_OK) rc = compare(&at, layouts, e);
+    if (js_refused()) rc = err_nomem(e);
     json_decref(layouts);
     if (rc == ERR_OK) rc = js_need(top, "estimates", &at, e);
     if (rc == ERR_OK) rc = estimates_json(f, out, e);
