@@ -24,6 +24,15 @@ static int read_all(FILE *f, size_t limit, struct buf *out)
     return ferror(f) ? EIO : 0;
 }
 
+int file_error(struct err *e, const char *path, int why)
+{
+    bool machine = why == ENOMEM || why == EMFILE || why == ENFILE ||
+                   why == EIO;
+
+    return err_set(e, machine ? ERR_RUN : ERR_INPUT, "%s: %s", path,
+                   strerror(why));
+}
+
 /* Opening a FIFO would wait for a writer, so it is opened without waiting
 ** and then refused. */
 int file_open(const char *path, int *fd, struct err *e)
@@ -32,14 +41,12 @@ int file_open(const char *path, int *fd, struct err *e)
     int why = 0;
 
     *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (*fd < 0)
-        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    if (*fd < 0) return file_error(e, path, errno);
     if (fstat(*fd, &st) != 0) why = errno;
     else if (S_ISDIR(st.st_mode)) why = EISDIR;
     else if (S_ISREG(st.st_mode)) return ERR_OK;
     close(*fd);
-    if (why != 0)
-        return err_set(e, ERR_INPUT, "%s: %s", path, strerror(why));
+    if (why != 0) return file_error(e, path, why);
     return err_set(e, ERR_INPUT, "%s: not a regular file", path);
 }
 
@@ -68,8 +75,7 @@ int file_read(const char *path, size_t limit, struct buf *out, struct err *e)
     if (rc == ENOMEM) return err_nomem(e);
     if (rc == EFBIG)
         return err_set(e, ERR_INPUT, "%s: larger than %zu bytes", path, limit);
-    if (rc != 0) return err_set(e, ERR_INPUT, "%s: %s", path, strerror(rc));
-    return ERR_OK;
+    return rc != 0 ? file_error(e, path, rc) : ERR_OK;
 }
 
 static int write_all(int fd, const char *data, size_t len)

@@ -11,6 +11,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
+/* The error for a file or folder that cannot be opened or read, why being an
+** errno: ERR_INPUT, or ERR_RUN where the machine is at its end (descriptors,
+** memory, a disk that does not answer), which is no fault of the file. */
+int file_error(struct err *e, const char *path, int why);
 /* Opens a regular file for reading, through links; the caller closes *fd.
 ** What is none (a FIFO, a device, a folder) is ERR_INPUT and never waited
 ** for. */

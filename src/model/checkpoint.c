@@ -170,7 +170,7 @@ static int file_sizes(const struct shard *f, int64_t *header, int64_t *size,
     int i;
 
     if (fstat(f->fd, &st) != 0)
-        return err_set(e, ERR_INPUT, "%s: %s", f->path, strerror(errno));
+        return file_error(e, f->path, errno);
     if (st.st_size < 8 || pread_all(f->fd, b, 8, 0) != 0)
         return err_set(e, ERR_INPUT, "%s: too short for a safetensors file",
                        f->path);
@@ -319,8 +319,7 @@ static int add_all(struct checkpoint *c, const char *folder, struct err *e)
     int n = scandir(folder, &list, is_safetensors, alphasort), i;
     int rc = ERR_OK;
 
-    if (n < 0)
-        return err_set(e, ERR_INPUT, "%s: %s", folder, strerror(errno));
+    if (n < 0) return file_error(e, folder, errno);
     if (n == 0)
         rc = err_set(e, ERR_INPUT, "%s: no *.safetensors file in this folder",
                      folder);
@@ -537,8 +536,8 @@ int checkpoint_read(const struct checkpoint *c,
                            t->at + first * width);
 
         if (rc != 0)
-            return err_set(e, ERR_INPUT, "%s: cannot read %s: %s",
-                           c->file[t->file].path, t->name, strerror(rc));
+            return file_error(e, c->file[t->file].path, rc) == ERR_RUN
+                   ? ERR_RUN : err_wrap(e, "%s", t->name);
         for (i = 0; i < part; i++) {
             out[i] = safetensors_number(raw, t->type, i);
             if (isfinite(out[i])) continue;

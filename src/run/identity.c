@@ -14,7 +14,7 @@
 
 static int cannot_read(const char *path, struct err *e)
 {
-    return err_set(e, ERR_INPUT, "%s: %s", path, strerror(errno));
+    return file_error(e, path, errno);
 }
 
 static int identify_text(const char *path, struct buf *out, struct err *e)
@@ -45,7 +45,9 @@ static int identify_folder(const char *path, struct buf *out, struct err *e)
         struct buf full = BUF_INIT;
         struct stat st;
         buf_printf(&full, "%s/%s", path, entry[i]->d_name);
-        if (stat(buf_text(&full), &st) == 0 && S_ISREG(st.st_mode))
+        if (full.failed)
+            out->failed = true;
+        else if (stat(full.data, &st) == 0 && S_ISREG(st.st_mode))
             buf_printf(out, "%s %lld %lld.%09ld\n", entry[i]->d_name,
                        (long long)st.st_size, (long long)st.st_mtim.tv_sec,
                        st.st_mtim.tv_nsec);

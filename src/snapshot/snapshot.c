@@ -487,8 +487,7 @@ static int fill(void *ctx, char *to, size_t room, size_t *n, struct err *e)
     errno = 0;
     *n = fread(to, 1, room, f->f);
     if (*n > 0 || !ferror(f->f)) return ERR_OK;
-    return err_set(e, ERR_INPUT, "%s: %s", f->path,
-                   strerror(errno != 0 ? errno : EIO));
+    return file_error(e, f->path, errno != 0 ? errno : EIO);
 }
 
 int snapshot_load(const char *path, struct snapshot *out, struct err *e)

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 /* Filled once, by the first rank that opens a cpu device. */
 static struct cpu_blas functions;
 static char why_not[256];
+static enum err_code code = ERR_DEVICE;     /* where there is a why_not */
 
 /* A function of the library; dlsym gives object pointers. */
 static void find(void *lib, const char *name, void *function, size_t size)
@@ -23,6 +25,17 @@ static void find(void *lib, const char *name, void *function, size_t size)
     memcpy(function, &p, size);
 }
 
+/* The loader's text is all that it tells of the cause: a library that is not
+** there or none, or a machine that is short of something. */
+static void not_loaded(const char *why)
+{
+    bool absent = strstr(why, "No such file") != NULL;
+
+    code = absent || strstr(why, "ELF") != NULL ? ERR_DEVICE : ERR_RUN;
+    snprintf(why_not, sizeof why_not, "%s%s", why,
+             absent ? " (apt-get install libopenblas0)" : "");
+}
+
 static void load(void)
 {
     void (*set_threads)(int) = NULL;
@@ -31,7 +44,7 @@ static void load(void)
     setenv("OPENBLAS_NUM_THREADS", "1", 1);     /* read while it is loaded */
     lib = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (lib == NULL) {
-        snprintf(why_not, sizeof why_not, "%s", dlerror());
+        not_loaded(dlerror());
         return;
     }
     find(lib, "cblas_sgemm", &functions.sgemm, sizeof functions.sgemm);
@@ -47,8 +60,7 @@ int cpu_blas_load(struct err *e)
 
     pthread_once(&once, load);
     if (why_not[0] != '\0')
-        return err_set(e, ERR_DEVICE, "cpu: %s (apt-get install libopenblas0)",
-                       why_not);
+        return err_set(e, code, "cpu: %s", why_not);
     return ERR_OK;
 }
 

@@ -4,12 +4,14 @@
 */
 #include "dev/cpu/cpu.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #ifndef PEAKPROOF_PLAIN_GEMM
+#include "base/file.h"
 #include "dev/cpu/blas_load.h"
 #endif
 
@@ -136,30 +138,34 @@ static int cpu_copy(struct dev *d, void *dst, const void *src, size_t n,
     return ERR_OK;
 }
 
-/* A field of /proc/meminfo in bytes; false where it is not to be had. */
-static bool meminfo(const char *field, uint64_t *out)
+#define MEMINFO "/proc/meminfo"
+
+/* A field of it in bytes. */
+static int meminfo(const char *field, uint64_t *out, struct err *e)
 {
-    FILE *f = fopen("/proc/meminfo", "r");
+    FILE *f = fopen(MEMINFO, "r");
     size_t n = strlen(field);
     char line[128];
     bool found = false;
 
+    if (f == NULL && errno != ENOENT) return file_error(e, MEMINFO, errno);
     while (f != NULL && !found && fgets(line, sizeof line, f) != NULL) {
         found = strncmp(line, field, n) == 0 && line[n] == ':';
         if (found) *out = (uint64_t)strtoull(line + n + 1, NULL, 10) * 1024;
     }
     if (f != NULL) fclose(f);
-    return found;
+    if (found) return ERR_OK;
+    return err_set(e, ERR_DEVICE, "cpu: " MEMINFO " does not say how much "
+                   "memory is there");
 }
 
 static int cpu_memory(struct dev *d, uint64_t *free_bytes,
                       uint64_t *total_bytes, struct err *e)
 {
+    int rc = meminfo("MemAvailable", free_bytes, e);
+
     (void)d;
-    if (meminfo("MemAvailable", free_bytes) &&
-        meminfo("MemTotal", total_bytes)) return ERR_OK;
-    return err_set(e, ERR_DEVICE, "cpu: /proc/meminfo does not say how much "
-                   "memory is there");
+    return rc != ERR_OK ? rc : meminfo("MemTotal", total_bytes, e);
 }
 
 static int cpu_sync(struct dev *d, struct err *e)
