@@ -527,8 +527,9 @@ const struct command cmd_run = {
             "--resume goes on with the same run only: version, device, "
             "settings, and the bytes of the scenarios and of what they read "
             "(of a folder of weights: sizes and times). Failed cases are kept "
-            "and give their exit code again; a case whose worker was killed "
-            "runs again, and those after it.\n\n"
+            "and give their exit code again; a case that the machine failed "
+            "(exit 1: memory, a file, a worker killed) runs again, and those "
+            "after it.\n\n"
             "A scenario's name without a folder is also looked for among the "
             "shipped ones (peakproof list). Values after -- set the options "
             "that the scenario declares.",

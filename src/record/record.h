@@ -219,10 +219,11 @@ struct record_info {
 
 struct record;
 
-/* How the note of a case begins whose process ended without a result. That
-** says nothing of the case: RESUME does not keep it, nor those after it, so
-** that a run goes on to the same bytes in the end. */
-#define RECORD_DIED "worker was ended "
+/* How the note of a case begins whose status, error, does not tell its exit
+** code: "exit 3: ". Without it the code is ERR_RUN: memory of the host, I/O, a
+** process that ended. That says nothing of the case: RESUME does not keep it,
+** nor those after it, so that a run goes on to the same bytes in the end. */
+#define RECORD_EXIT "exit "
 
 /* Makes the folder where needed. A folder is refused (ERR_USAGE) where a file
 ** of a run's name has another header, has rows without a run.json beside it,
@@ -249,9 +250,10 @@ const char *record_altered(const struct record *r);
 ** else. record_own is ERR_USAGE where a file that is not on it has the name. */
 int record_own(struct record *r, const char *const *name, int64_t n,
                struct err *e) MUST_CHECK;
-/* Calls remove(name) for all, which then are off the list. */
-void record_disown(struct record *r,
-                   void (*remove)(void *ctx, const char *name), void *ctx);
+/* Calls remove(name) for all, which then are off the list, unless one fails.*/
+int record_disown(struct record *r,
+                  int (*remove)(void *ctx, const char *name, struct err *e),
+                  void *ctx, struct err *e) MUST_CHECK;
 int record_append(struct record *r, const struct record_text *t,
                   struct err *e) MUST_CHECK;
 /* record_render and record_append. */

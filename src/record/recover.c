@@ -147,19 +147,20 @@ static int64_t status_of(const struct raw *r)
     return STATUS_ERROR;
 }
 
-static bool died(const struct raw *r)
+/* Was it the machine that failed, and not the case? */
+static bool passing(const struct raw *r)
 {
-    char cell[sizeof RECORD_DIED + 1];
+    char cell[sizeof RECORD_EXIT + 1];
     const char *note = cell;
 
     cell_of(r, "note", cell, sizeof cell);
     if (*note == '"') note++;
     return status_of(r) == STATUS_ERROR &&
-           strncmp(note, RECORD_DIED, strlen(RECORD_DIED)) == 0;
+           strncmp(note, RECORD_EXIT, strlen(RECORD_EXIT)) != 0;
 }
 
 /* Commit marks up to the first that does not count. */
-static int take_marks(const struct buf *cases, bool dead,
+static int take_marks(const struct buf *cases, bool failed,
                       const struct tally *t, struct recovered *out,
                       struct err *e)
 {
@@ -172,7 +173,7 @@ static int take_marks(const struct buf *cases, bool dead,
         if (!first) {
             if (!holds(&t->rows[0], &r, "records") ||
                 !holds(&t->rows[1], &r, "peaks") ||
-                (!dead && died(&r))) break;
+                (!failed && passing(&r))) break;
             if (!sums(&t->sum, &r)) {
                 out->altered = strndup(r.s, r.key);
                 return out->altered != NULL ? ERR_OK : err_nomem(e);
@@ -203,7 +204,7 @@ static size_t keep_bytes(const struct buf *b, const struct keyset *cases)
     return keep;
 }
 
-int recover(const struct buf text[RECORD_CASE_FILES], bool dead,
+int recover(const struct buf text[RECORD_CASE_FILES], bool failed,
             struct recovered *out, struct err *e)
 {
     struct tally t = {.sum = {NULL, 0, 0}};
@@ -213,7 +214,7 @@ int recover(const struct buf text[RECORD_CASE_FILES], bool dead,
     for (f = 0; rc == ERR_OK && f < RECORD_SUMMED; f++)
         rc = tally_rows(&text[f], f == RECORD_RECORDS ? &t.rows[0]
                         : f == RECORD_PEAKS ? &t.rows[1] : NULL, &t.sum, e);
-    if (rc == ERR_OK) rc = take_marks(&text[RECORD_CASES], dead, &t, out, e);
+    if (rc == ERR_OK) rc = take_marks(&text[RECORD_CASES], failed, &t, out, e);
     if (rc == ERR_OK)
         for (f = 0; f < RECORD_CASES; f++)
             out->keep[f] = keep_bytes(&text[f], &out->cases);

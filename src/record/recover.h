@@ -25,9 +25,10 @@ struct recovered {
 ** files that are the same for the same input (those before RECORD_SUMMED),
 ** then of its own row with sixteen zeros for the checksum. */
 
-/* text[f] is the content of each case file, header included. Without dead,
-** cases count up to the first that is RECORD_DIED. */
-int recover(const struct buf text[RECORD_CASE_FILES], bool dead,
+/* text[f] is the content of each case file, header included. Without
+** failed, cases count up to the first that the machine failed (RECORD_EXIT).
+*/
+int recover(const struct buf text[RECORD_CASE_FILES], bool failed,
             struct recovered *out, struct err *e) MUST_CHECK;
 void recovered_free(struct recovered *r);
 

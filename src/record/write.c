@@ -216,11 +216,17 @@ static int recover_files(struct record *r, const struct buf *text,
 /* A run that is replaced loses its commit marks, for good, before the new
 ** identity stands beside them: killed here, a folder says that nothing is
 ** done, and never passes old cases off as those of the new run. */
-static int drop_marks(struct record *r, struct err *e)
+static int replace(struct record *r, const struct buf *old, struct err *e)
 {
     int rc = reset(r, RECORD_CASES, 0, e);
 
-    return rc == ERR_OK ? sync_file(r, RECORD_CASES, e) : rc;
+    if (rc == ERR_OK) rc = sync_file(r, RECORD_CASES, e);
+    if (rc == ERR_OK) rc = record_run_write(r, e);
+    if (rc == ERR_OK) return ERR_OK;
+    /* it is still the old run, and gets its marks back as well as we can */
+    if (ftruncate(r->fd[RECORD_CASES], 0) == 0)
+        (void)write_some(r->fd[RECORD_CASES], buf_text(old), old->len);
+    return rc;
 }
 
 /* Nothing is made or changed before everything has been looked at. */
@@ -235,8 +241,10 @@ static int open_files(struct record *r, enum record_mode mode, struct err *e)
         rc = read_file(r, (enum record_file)f, &text[f], e);
     for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
         rc = open_file(r, (enum record_file)f, text[f].len, e);
-    if (rc == ERR_OK && mode == RECORD_REPLACE) rc = drop_marks(r, e);
-    if (rc == ERR_OK) rc = record_run_write(r, e);
+    if (rc == ERR_OK && mode == RECORD_REPLACE)
+        rc = replace(r, &text[RECORD_CASES], e);
+    else if (rc == ERR_OK)
+        rc = record_run_write(r, e);
     if (rc == ERR_OK && mode != RECORD_REPLACE)
         rc = recover_files(r, text, mode, e);
     for (f = 0; rc == ERR_OK && mode == RECORD_REPLACE && f < RECORD_FILES;

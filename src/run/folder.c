@@ -1,6 +1,7 @@
 /* folder.c - see folder.h */
 #include "run/folder.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
@@ -70,39 +71,55 @@ static const char *const folder_of[] = {
     [RUN_MISS] = "misses", [RUN_HISTOGRAM] = "histograms"
 };
 
-/* Removes "misses/NAME" below the folder *ctx: a plain file, through no
+/* The folder below top that holds "misses/NAME"; -1 where there is none, or a
 ** link. What a run.json says else is none of ours. */
-static void remove_listed(void *ctx, const char *name)
+static int open_listed(int top, const char *name)
 {
-    const char *file = strchr(name, '/');
-    int top = *(int *)ctx, d = -1, k;
-    struct stat st;
+    int k;
 
-    if (file == NULL || strchr(++file, '/') != NULL) return;
     for (k = 0; k < (int)(sizeof folder_of / sizeof *folder_of); k++)
         if (folder_of[k] != NULL &&
-            strlen(folder_of[k]) == (size_t)(file - 1 - name) &&
+            strlen(folder_of[k]) == strcspn(name, "/") &&
             strncmp(name, folder_of[k], strlen(folder_of[k])) == 0)
-            d = openat(top, folder_of[k], O_RDONLY | O_DIRECTORY |
-                       O_NOFOLLOW | O_CLOEXEC);
-    if (d < 0) return;
-    if (fstatat(d, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(st.st_mode))
-        unlinkat(d, file, 0);
-    close(d);
+            return openat(top, folder_of[k], O_RDONLY | O_DIRECTORY |
+                          O_NOFOLLOW | O_CLOEXEC);
+    errno = ENOENT;
+    return -1;
+}
+
+/* Removes "misses/NAME" below the folder *ctx: a plain file, through no
+** link. */
+static int remove_listed(void *ctx, const char *name, struct err *e)
+{
+    const char *file = strchr(name, '/');
+    struct stat st;
+    int d, why = 0;
+
+    if (file == NULL || strchr(++file, '/') != NULL) return ERR_OK;
+    d = open_listed(*(int *)ctx, name);
+    if (d < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+        return ERR_OK;
+    if (d < 0 ||
+        (fstatat(d, file, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISREG(st.st_mode) && unlinkat(d, file, 0) != 0)) why = errno;
+    if (d >= 0) close(d);
+    return why == 0 ? ERR_OK
+           : err_set(e, ERR_RUN, "cannot remove %s of the run before: %s",
+                     name, strerror(why));
 }
 
 /* Nothing kept, nothing beside it counts: a run that is replaced, and one
 ** that was killed while it was. */
-static void remove_old(const char *dir, struct record *r)
+static int remove_old(const char *dir, struct record *r, struct err *e)
 {
-    int top;
+    int top, rc;
 
-    if (record_count(r) > 0) return;
+    if (record_count(r) > 0) return ERR_OK;
     top = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (top < 0) return;
-    record_disown(r, remove_listed, &top);
+    if (top < 0) return file_error(e, dir, errno);
+    rc = record_disown(r, remove_listed, &top, e);
     close(top);
+    return rc;
 }
 
 /* Is path the folder at top (both without links), or in it? */
@@ -121,6 +138,7 @@ static int check_outside(const char *top, const char *dir, const char *paths,
     for (; paths != NULL && *paths != '\0'; paths += strlen(paths) + 1) {
         char *real = realpath(paths, NULL);
         bool bad = real != NULL && inside(top, real);
+        if (real == NULL && errno == ENOMEM) return err_nomem(e);
         free(real);
         if (bad)
             return err_set(e, ERR_USAGE, "run: %s: the run reads it, and it "
@@ -138,6 +156,7 @@ static int check_inputs(const char *dir, const struct run_context *x,
     int64_t i;
     int k, rc = ERR_OK;
 
+    if (top == NULL && errno == ENOMEM) return err_nomem(e);
     if (top == NULL) return ERR_OK;     /* nothing is in it yet */
     for (k = 0; k < set->n && rc == ERR_OK; k++)
         rc = check_outside(top, dir, set->s[k]->files, e);
@@ -181,7 +200,8 @@ static int whole_paths(const struct scenario_set *set, char ***out,
 
     for (i = 0; rc == ERR_OK && i < set->n; i++) {
         list[i] = realpath(set->s[i]->path, NULL);
-        if (list[i] == NULL) list[i] = strdup(set->s[i]->path);
+        if (list[i] == NULL && errno != ENOMEM)
+            list[i] = strdup(set->s[i]->path);
         if (list[i] == NULL) rc = err_nomem(e);
     }
     *out = list;
@@ -194,6 +214,15 @@ static void free_list(char **list)
 
     for (p = list; p != NULL && *p != NULL; p++) free(*p);
     free(list);
+}
+
+/* What was opened is left, and what is wrong with it is known already. */
+static void give_up(struct record **r)
+{
+    struct err ignored;
+
+    (void)!record_close(*r, false, &ignored);
+    *r = NULL;
 }
 
 int run_folder_open(const char *dir, const struct run_request *q,
@@ -229,7 +258,10 @@ int run_folder_open(const char *dir, const struct run_request *q,
     if (rc == ERR_OK)
         rc = record_open(dir, q->resume ? RECORD_RESUME : RECORD_REPLACE,
                          &info, out, e);
-    if (rc == ERR_OK) remove_old(dir, *out);
+    if (rc == ERR_OK) {
+        rc = remove_old(dir, *out, e);
+        if (rc != ERR_OK) give_up(out);
+    }
     free_list(scenario);
     free(setting);
     buf_free(&identity);

@@ -14,11 +14,11 @@ static int code_of(const struct record_case *c)
         [STATUS_WRONG] = ERR_WRONG, [STATUS_ERROR] = ERR_RUN
     };
     const char *note = c->note != NULL ? c->note : "";
-    size_t n = strlen(RUN_EXIT);
+    size_t n = strlen(RECORD_EXIT);
     char *end;
     long said;
 
-    if (c->status != STATUS_ERROR || strncmp(note, RUN_EXIT, n) != 0)
+    if (c->status != STATUS_ERROR || strncmp(note, RECORD_EXIT, n) != 0)
         return code[c->status];
     said = strtol(note + n, &end, 10);
     return *end == ':' && said > 0 && said < 256 ? (int)said : ERR_RUN;

@@ -116,7 +116,7 @@ static const char *put_note(const struct case_result *r, char *out, size_t cap)
 {
     if (r->message[0] == '\0') return NULL;
     if (r->status != STATUS_ERROR || r->code == ERR_RUN) return r->message;
-    snprintf(out, cap, RUN_EXIT "%d: %s", (int)r->code, r->message);
+    snprintf(out, cap, RECORD_EXIT "%d: %s", (int)r->code, r->message);
     return out;
 }
 

@@ -116,10 +116,6 @@ int run_checks(const char *data, const atomic_int *interrupt,
 
 struct run_job { const struct scenario *scenario; int64_t index; };
 
-/* The note in cases.csv of a case whose status does not tell its exit code
-** begins so: code. */
-#define RUN_EXIT "exit "
-
 /* What the cases of dir that --resume keeps say again, from its files. */
 struct run_kept {
     int first_code;             /* of the first that failed, or ERR_OK */

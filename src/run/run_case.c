@@ -204,7 +204,7 @@ void run_case_died(const struct run_context *x, const struct scenario *s,
     int rc;
 
     *out = (struct case_result){0};
-    err_set(&e, ERR_RUN, RECORD_DIED "%s", how);
+    err_set(&e, ERR_RUN, "worker was ended %s", how);
     note_failure(out, ERR_RUN, &e);
     rc = run_show(&w, out, &e);
     if (rc == ERR_OK) rc = run_render(&w, out, &e);

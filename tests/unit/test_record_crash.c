@@ -119,17 +119,17 @@ static void test_replace_killed_anywhere(void **state)
     fixture_remove(dir);
 }
 
-/* RESUME runs a case again whose process died, and those after it; not one
-** that failed by itself. APPEND keeps what is there. */
-static void test_died(void **state)
+/* RESUME runs a case again that the machine failed, and those after it; not
+** one that failed by itself. APPEND keeps what is there. */
+static void test_machine_failed(void **state)
 {
     char *dir = fixture_dir();
     struct record *r = start(dir, RECORD_REPLACE, &fixture_info);
 
     (void)state;
     add(r, "one", STATUS_OK, NULL);
-    add(r, "bad", STATUS_ERROR, "worker.lua:3: no");
-    add(r, "died", STATUS_ERROR, RECORD_DIED "early: a, \"b\"");
+    add(r, "bad", STATUS_ERROR, RECORD_EXIT "3: worker.lua:3: no");
+    add(r, "died", STATUS_ERROR, "worker was ended early: a, \"b\"");
     add(r, "two", STATUS_OK, NULL);
     stop(r);
     r = start(dir, RECORD_APPEND, &fixture_info);
@@ -150,7 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_replace_killed_anywhere),
-        cmocka_unit_test(test_died),
+        cmocka_unit_test(test_machine_failed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
