@@ -72,6 +72,7 @@ static const struct {
      "PEAKPROOF_DATA         folder with models/, data/ and scenarios/,\n"
      "                       instead of the one beside the program\n"
      "PEAKPROOF_MODULE_PATH  folder in which the cuda module is looked for\n"
+     "PEAKPROOF_GNUPLOT_SECONDS  that a picture may take (60)\n"
      "NO_COLOR, TERM=dumb    no progress line, UNDER is not red\n",
      NULL, NULL},
     {"files",

@@ -35,12 +35,13 @@ static int find_file(const char *name, const char *sub, const char *suffix,
                      bool *shipped, char **out, struct err *e)
 {
     struct buf b = BUF_INIT;
-    struct err ignored;
     char *data;
     bool found = false;
 
     if (strchr(name, '/') == NULL && strcmp(name, "-") != 0 &&
-        access(name, F_OK) != 0 && data_dir(&data, &ignored) == ERR_OK) {
+        access(name, F_OK) != 0) {
+        int rc = data_dir(&data, e);
+        if (rc != ERR_OK) return rc;
         buf_printf(&b, "%s/%s/%s", data, sub, name);
         free(data);
         found = !b.failed && access(b.data, F_OK) == 0;
@@ -49,12 +50,15 @@ static int find_file(const char *name, const char *sub, const char *suffix,
             found = !b.failed && access(b.data, F_OK) == 0;
         }
     }
-    if (!found) {
-        buf_free(&b);
+    if (!found && !b.failed) {
+        b.len = 0;
         buf_puts(&b, name);
     }
     if (shipped != NULL) *shipped = found;
-    if (b.failed) return err_nomem(e);
+    if (b.failed) {
+        buf_free(&b);
+        return err_nomem(e);
+    }
     *out = b.data;
     return ERR_OK;
 }

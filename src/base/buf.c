@@ -71,17 +71,26 @@ void buf_printf(struct buf *b, const char *fmt, ...)
     b->len += (size_t)n;
 }
 
-void buf_put_grouped(struct buf *b, int64_t n)
+const char *buf_grouped(int64_t n, char out[32])
 {
-    char digits[24];
+    char digits[24], *p = out;
     int len = snprintf(digits, sizeof digits, "%" PRId64, n);
     int i, first = digits[0] == '-';
 
-    if (first) buf_putc(b, '-');
+    if (first) *p++ = '-';
     for (i = first; i < len; i++) {
-        if (i > first && (len - i) % 3 == 0) buf_putc(b, ',');
-        buf_putc(b, digits[i]);
+        if (i > first && (len - i) % 3 == 0) *p++ = ',';
+        *p++ = digits[i];
     }
+    *p = '\0';
+    return out;
+}
+
+void buf_put_grouped(struct buf *b, int64_t n)
+{
+    char text[32];
+
+    buf_puts(b, buf_grouped(n, text));
 }
 
 const char *buf_text(const struct buf *b)

@@ -25,7 +25,8 @@ void buf_puts(struct buf *b, const char *s);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-/* "1,234,567" */
+/* "1,234,567"; returns out. */
+const char *buf_grouped(int64_t n, char out[32]);
 void buf_put_grouped(struct buf *b, int64_t n);
 /* The text, "" when empty; borrowed until the next change. */
 const char *buf_text(const struct buf *b);

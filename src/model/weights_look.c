@@ -164,6 +164,8 @@ int stored_look(const char *folder, struct stored_look *out, struct err *e)
 
     *out = (struct stored_look){BUF_INIT, BUF_INIT, BUF_INIT};
     rc = look(&l, folder, e);
+    if (rc == ERR_OK && (out->held.failed || out->trouble.failed ||
+                         out->beside.failed)) rc = err_nomem(e);
     if (l.m.kind != NULL) model_free(&l.m);
     checkpoint_close(l.c);
     free(l.used);

@@ -138,11 +138,11 @@ static void put_rank(struct doc *d, const struct record_found *c,
              "earlier waves included: %s. Of its device the rank takes %s "
              "bytes, dispatch buffers of %s included.", (int)rank, p->phase,
              where, p->op, (long long)p->event,
-             view_grouped(p->allocated, allocated),
-             view_grouped(p->requested, requested),
-             view_grouped(p->reserved, reserved),
-             view_grouped(record_taken(p), taken),
-             view_grouped(record_taken(p) - p->reserved, dispatch));
+             buf_grouped(p->allocated, allocated),
+             buf_grouped(p->requested, requested),
+             buf_grouped(p->reserved, reserved),
+             buf_grouped(record_taken(p), taken),
+             buf_grouped(record_taken(p) - p->reserved, dispatch));
     if (record_get(c, wave, rank, source, "raw") == NULL) return;
     doc_para(d, "Against `%s`:", source);
     put_terms(d, c, wave, rank, source);

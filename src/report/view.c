@@ -314,16 +314,6 @@ const char *view_label(const char *estimator, char *out, size_t cap)
     return out;
 }
 
-const char *view_grouped(int64_t n, char out[32])
-{
-    struct buf b = BUF_INIT;
-
-    buf_put_grouped(&b, n);
-    snprintf(out, 32, "%s", buf_text(&b));
-    buf_free(&b);
-    return out;
-}
-
 void view_command(struct view *v, const char *scenario)
 {
     doc_code(v->d, "peakproof run --out DIR lua/scenarios/%s.lua && "

@@ -135,9 +135,6 @@ const char *view_name(const struct record_found *c, char *out, size_t cap);
 ** what would end a column's. Returns out. */
 const char *view_label(const char *estimator, char *out, size_t cap);
 
-/* "1,234,567" in out, which it returns. */
-const char *view_grouped(int64_t n, char out[32]);
-
 /* "No case here; this makes them:" and the command. */
 void view_absent(struct view *v, const char *what, const char *scenario);
 /* The command that makes a section's cases alone. */

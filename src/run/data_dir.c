@@ -12,14 +12,12 @@
 
 static bool is_data_dir(const char *path)
 {
-    struct buf b = BUF_INIT;
+    char models[4300];
     struct stat st;
-    bool yes;
+    int n = snprintf(models, sizeof models, "%s/models", path);
 
-    buf_printf(&b, "%s/models", path);
-    yes = !b.failed && stat(buf_text(&b), &st) == 0 && S_ISDIR(st.st_mode);
-    buf_free(&b);
-    return yes;
+    return n > 0 && n < (int)sizeof models && stat(models, &st) == 0 &&
+           S_ISDIR(st.st_mode);
 }
 
 /* The folder the program lies in, without a final slash; "" if unknown. */

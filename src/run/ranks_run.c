@@ -207,14 +207,17 @@ static int ranks_open(struct ranks *r, struct err *e)
 static void run_together(struct ranks *r)
 {
     int64_t i;
+    int why;
 
     for (i = 0; i < r->w->plan->cp; i++) {
         struct ranks_one *o = &r->one[i];
         if (!crew_is_here(r, i)) continue;
-        o->started = pthread_create(&o->thread, NULL, rank_thread, o) == 0;
+        why = pthread_create(&o->thread, NULL, rank_thread, o);
+        o->started = why == 0;
         if (o->started) continue;
-        o->rc = err_set(&o->e, ERR_RUN, "rank %d: no thread", (int)i);
-        crew_tell(o, "no thread");
+        o->rc = err_set(&o->e, ERR_RUN, "rank %d: cannot start a thread: %s",
+                        (int)i, strerror(why));
+        crew_tell(o, o->e.text);
     }
     for (i = 0; i < r->w->plan->cp; i++)
         if (r->one[i].started) pthread_join(r->one[i].thread, NULL);

@@ -12,26 +12,24 @@
 #include "base/suggest.h"
 #include "run/data_dir.h"
 
-/* As named, or among the shipped ones, also without its ".lua"; NULL where it
-** is nowhere. malloc'ed. */
-static char *find_file(const char *name, const char *data)
+/* As named, or among the shipped ones, also without its ".lua"; out->len is
+** 0 where it is nowhere. */
+static void find_file(const char *name, const char *data, struct buf *out)
 {
     static const char *const end[] = {"", ".lua"};
-    struct buf b = BUF_INIT;
     int i;
 
-    if (strcmp(name, "-") == 0) return strdup(name);
     for (i = 0; i < 4; i++) {
-        b.len = 0;
+        out->len = 0;
         if (i < 2)
-            buf_printf(&b, "%s%s", name, end[i]);
+            buf_printf(out, "%s%s", name, end[i]);
         else if (strchr(name, '/') == NULL)
-            buf_printf(&b, "%s/scenarios/%s%s", data, name, end[i - 2]);
-        if (!b.failed && b.len > 0 && access(b.data, F_OK) == 0)
-            return b.data;
+            buf_printf(out, "%s/scenarios/%s%s", data, name, end[i - 2]);
+        if (out->failed || strcmp(name, "-") == 0 ||
+            (out->len > 0 && access(out->data, F_OK) == 0))
+            return;
     }
-    buf_free(&b);
-    return NULL;
+    out->len = 0;
 }
 
 /* What may have been meant. */
@@ -75,17 +73,22 @@ static int check_name(const struct scenario_set *set, const struct scenario *s,
     return ERR_OK;
 }
 
+/* One operand becomes one scenario of the set, or an error that says where it
+** was looked for. */
 static int load_one(struct scenario_set *set, const char *name,
                     char **setting, int n_setting,
                     const struct scenario_limits *limits, struct err *e)
 {
-    char *path = find_file(name, set->data);
+    struct buf path = BUF_INIT;
     struct scenario *s;
     int rc;
 
-    if (path == NULL) return not_found(name, set->data, e);
-    rc = scenario_load(path, set->data, setting, n_setting, limits, &s, e);
-    free(path);
+    find_file(name, set->data, &path);
+    rc = path.failed ? err_nomem(e)
+         : path.len == 0 ? not_found(name, set->data, e)
+         : scenario_load(path.data, set->data, setting, n_setting, limits, &s,
+                         e);
+    buf_free(&path);
     if (rc != ERR_OK) return rc;
     rc = check_name(set, s, e);
     if (rc != ERR_OK) {
@@ -137,6 +140,7 @@ int scenarios_shipped(const char *data, char ***out, int *n, struct err *e)
     struct dirent **entry = NULL;
     struct buf dir = BUF_INIT;
     char **path;
+    bool whole = true;
     int count, i;
 
     buf_printf(&dir, "%s/scenarios", data);
@@ -152,12 +156,16 @@ int scenarios_shipped(const char *data, char ***out, int *n, struct err *e)
         struct buf b = BUF_INIT;
         buf_printf(&b, "%s/%s", dir.data, entry[i]->d_name);
         free(entry[i]);
-        if (path != NULL) path[i] = b.data;
+        whole &= path != NULL && !b.failed;
+        if (whole) path[i] = b.data;
         else buf_free(&b);
     }
     free(entry);
     buf_free(&dir);
-    if (path == NULL) return err_nomem(e);
+    if (!whole) {
+        if (path != NULL) scenarios_free_paths(path, count);
+        return err_nomem(e);
+    }
     *out = path;
     *n = count;
     return ERR_OK;

@@ -218,7 +218,8 @@ static int record_worst(const struct run_context *x, const char *dir,
     for (i = 0; i < n && rc == ERR_OK; i++) {
         struct case_result c;
         run_case(&full, job[at[i]].scenario, job[at[i]].index, &c);
-        rc = record_append(r, &c.rows, e);
+        rc = c.code == ERR_RUN ? err_set(e, ERR_RUN, "%s", c.message)
+                               : record_append(r, &c.rows, e);
         case_result_free(&c);
     }
     closed = record_close(r, rc == ERR_OK, &late);

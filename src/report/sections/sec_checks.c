@@ -22,9 +22,9 @@ static bool say_check(struct view *v, const char *name, const char *what)
 
     if (c == NULL) return false;
     doc_para(v->d, "Check `%s` (%s): %s cases from seed %llu, %lld failed. "
-             "Worst %s (%s).", name, what, view_grouped(c->cases, n),
+             "Worst %s (%s).", name, what, buf_grouped(c->cases, n),
              (unsigned long long)c->seed, (long long)c->failed,
-             view_grouped(c->worst, worst), c->note);
+             buf_grouped(c->worst, worst), c->note);
     return true;
 }
 

@@ -73,8 +73,8 @@ static void put_ranks(struct view *v, const struct record_found *c)
             c->shape.gdn_rows == NULL) continue;
         doc_item(v->d, "rank %d: %s attention rows, %s GDN rows; peak in "
                  "`%s` of layer %d (%s), at `%s`", (int)r,
-                 view_grouped(c->shape.attention_rows[r], a),
-                 view_grouped(c->shape.gdn_rows[r], g), p->phase,
+                 buf_grouped(c->shape.attention_rows[r], a),
+                 buf_grouped(c->shape.gdn_rows[r], g), p->phase,
                  (int)p->layer, view_peak_in_gdn(c, wave, r) ? "GDN"
                  : "attention", p->op);
     }

@@ -39,8 +39,8 @@ static void put_rows(struct view *v, struct table *t,
     if (rows == NULL || c->shape.cp != 2)
         cell_none(v->d, t);
     else
-        cell_printf(v->d, t, "%s / %s", view_grouped(rows[0], a),
-                    view_grouped(rows[1], b));
+        cell_printf(v->d, t, "%s / %s", buf_grouped(rows[0], a),
+                    buf_grouped(rows[1], b));
 }
 
 static void put_pair(struct view *v, struct table *t, const struct sweep *g,
