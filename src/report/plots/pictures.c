@@ -58,7 +58,7 @@ static int draw_one(const char *dir, const char *name, enum picture_state *to,
     if (out->no_gnuplot) return ERR_OK;
     if (plot_run(dir, name, &missing, &why) != ERR_OK) {
         buf_printf(&out->warning, "%s\n", why.text);
-        return out->warning.failed ? err_nomem(e) : ERR_OK;
+        return out->warning.failed ? err_nomem(e) : remove_old(dir, name, e);
     }
     out->no_gnuplot = missing;
     if (missing) return ERR_OK;

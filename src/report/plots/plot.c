@@ -3,12 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "base/num.h"
 
 void plot_free(struct plot *p)
 {
@@ -155,16 +162,40 @@ static void become_gnuplot(const char *dir, char **argv, int talk)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* What comes out of fd until its end, as far as it fits. */
-static void read_talk(int fd, char *out, size_t cap)
+/* ---- a gnuplot's end ---------------------------------------------------- */
+
+/* How long one may take, in seconds; 0 where the environment says nonsense. */
+static int64_t patience(void)
 {
+    const char *s = getenv("PEAKPROOF_GNUPLOT_SECONDS");
+    int64_t n = 60;
+
+    return s == NULL || num_parse(s, 1, 86400, &n) ? n : 0;
+}
+
+/* Milliseconds of a clock that nobody sets. */
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* What comes out of fd until its end or the time that is given, as far as it
+** fits. */
+static void read_talk(int fd, int64_t until, char *out, size_t cap)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
     char more[512];
     size_t len = 0;
-    ssize_t n;
+    int64_t left;
 
-    while ((n = read(fd, more, sizeof more)) > 0 ||
-           (n < 0 && errno == EINTR)) {
+    while ((left = until - now_ms()) > 0) {
+        ssize_t n = poll(&p, 1, (int)left) > 0 ? read(fd, more, sizeof more)
+                                               : -1;
         size_t take = n > 0 ? (size_t)n : 0;
+        if (n == 0 || (n < 0 && errno != EINTR)) break;
         if (take > cap - 1 - len) take = cap - 1 - len;
         memcpy(out + len, more, take);
         len += take;
@@ -172,13 +203,33 @@ static void read_talk(int fd, char *out, size_t cap)
     out[len] = '\0';
 }
 
+/* Waits for the child, which is ended when its time is over; true when it was
+** not. */
+static bool wait_for(pid_t child, int64_t until, int *status)
+{
+    static const struct timespec pause = {0, 1000000};
+    pid_t got;
+
+    while ((got = waitpid(child, status, WNOHANG)) == 0 && now_ms() < until)
+        nanosleep(&pause, NULL);
+    if (got == child) return true;
+    kill(child, SIGKILL);
+    while (waitpid(child, status, 0) < 0 && errno == EINTR) continue;
+    return false;
+}
+
 /* Warnings are dropped; the talk is part of the error when it fails. */
 static int run(const char *dir, char **argv, bool *missing, struct err *e)
 {
-    char talk[600], *p;
-    int status, fd[2];
+    char talk[600] = "", *p;
+    int64_t seconds = patience(), until = now_ms() + seconds * 1000;
+    int status = 0, fd[2];
     pid_t child;
+    bool ended;
 
+    if (seconds == 0)
+        return err_set(e, ERR_USAGE, "PEAKPROOF_GNUPLOT_SECONDS: must be a "
+                       "number from 1 to 86400");
     if (pipe(fd) != 0)
         return err_set(e, ERR_RUN, "gnuplot: %s", strerror(errno));
     child = fork();
@@ -186,25 +237,54 @@ static int run(const char *dir, char **argv, bool *missing, struct err *e)
         close(fd[0]);
         become_gnuplot(dir, argv, fd[1]);
     }
+    if (child < 0) err_set(e, ERR_RUN, "gnuplot: %s", strerror(errno));
     close(fd[1]);
-    if (child > 0) read_talk(fd[0], talk, sizeof talk);
+    if (child > 0) read_talk(fd[0], until, talk, sizeof talk);
     close(fd[0]);
-    if (child < 0 || waitpid(child, &status, 0) < 0)
-        return err_set(e, ERR_RUN, "gnuplot: %s", strerror(errno));
-    *missing = WIFEXITED(status) && WEXITSTATUS(status) == 127;
-    if (*missing || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+    if (child < 0) return ERR_RUN;
+    ended = wait_for(child, until, &status);
+    *missing = ended && WIFEXITED(status) && WEXITSTATUS(status) == 127;
+    if (*missing || (ended && WIFEXITED(status) && WEXITSTATUS(status) == 0))
         return ERR_OK;
     for (p = talk; *p != '\0'; p++)
         if (*p == '\n') *p = ' ';
+    if (!ended)
+        return err_set(e, ERR_RUN, "gnuplot on %s/%s: took longer than %" PRId64
+                       " s (PEAKPROOF_GNUPLOT_SECONDS)", dir, argv[1],
+                       seconds);
+    if (WIFSIGNALED(status))
+        return err_set(e, ERR_RUN, "gnuplot on %s/%s: ended by signal %d", dir,
+                       argv[1], WTERMSIG(status));
     return err_set(e, ERR_RUN, "gnuplot failed on %s/%s: %s", dir, argv[1],
                    talk);
+}
+
+/* A gnuplot may end well and have drawn nothing, on a full disk say. */
+static int look(const char *dir, const char *name, struct err *e)
+{
+    static const char *const ext[] = {"svg", "png"};
+    int i, rc = ERR_OK;
+
+    for (i = 0; i < 2 && rc == ERR_OK; i++) {
+        struct buf path = BUF_INIT;
+        struct stat st;
+        buf_printf(&path, "%s/%s.%s", dir, name, ext[i]);
+        if (path.failed)
+            rc = err_set(e, ERR_RUN, "gnuplot on %s: out of host memory", name);
+        else if (stat(path.data, &st) != 0 || st.st_size == 0)
+            rc = err_set(e, ERR_RUN, "gnuplot drew no %s", path.data);
+        buf_free(&path);
+    }
+    return rc;
 }
 
 int plot_run(const char *dir, const char *name, bool *missing, struct err *e)
 {
     char program[] = "gnuplot", script[64], *argv[] = {program, script, NULL};
+    int rc;
 
     *missing = false;
     snprintf(script, sizeof script, "%s.gp", name);
-    return run(dir, argv, missing, e);
+    rc = run(dir, argv, missing, e);
+    return rc == ERR_OK && !*missing ? look(dir, name, e) : rc;
 }

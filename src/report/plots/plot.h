@@ -50,8 +50,9 @@ int plot_mark(int64_t ep);
 /* Colours of things that are told apart, from 0; they come again. */
 const char *plot_palette(int i);
 
-/* Runs gnuplot on dir/NAME.gp. *missing is set when there is no gnuplot; a
-** script that it refuses is ERR_RUN. */
+/* Runs gnuplot on dir/NAME.gp. *missing is set when there is no gnuplot. One
+** that fails, draws no picture or takes longer than the seconds of
+** PEAKPROOF_GNUPLOT_SECONDS (60) is ERR_RUN, and may leave half a picture. */
 int plot_run(const char *dir, const char *name, bool *missing, struct err *e)
     MUST_CHECK;
 
