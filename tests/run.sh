@@ -29,7 +29,7 @@ part() {
         echo "part '$name' ended with exit code $code and no count of its own"
     fi
     [ "$f" -eq 0 ] || cat "$out"
-    grep 'not checked$\|^kills: ' "$out"
+    grep 'not checked$\|^kills: \|^faults: ' "$out"
     printf '%-24s %s passed, %s failed%s\n' "$name" "$p" "$f" \
         "${s:+, $s skipped}"
     passed=$((passed + p))
@@ -56,6 +56,7 @@ part 'cuda, a wave counted' sh tests/wave/run.sh "$build"
 part 'device, rehearsed' sh tests/run-device.sh "$build"
 part 'processes' sh tests/run-processes.sh "$build"
 part 'kills' sh tests/run-kills.sh "$build"
+part 'faults' sh tests/run-faults.sh "$build"
 part 'html' sh tests/run-html.sh "$build"
 part 'readme' sh tests/run-readme.sh "$build"
 part 'report' sh tests/run-report.sh "$build"

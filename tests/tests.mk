@@ -83,6 +83,13 @@ $(BUILD)/fake/tests/cuda/fake_module.o: $(BUILD)/version
 $(BUILD)/fake/tests/cuda/fake_module.o: private CFLAGS += \
     -DPEAKPROOF_VERSION='"$(VERSION)"'
 
+# Preloaded by tests/run-faults.sh.
+$(BUILD)/faults/shim.so: tests/faults/shim.c
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) -std=c11 -O2 $(WARN) -Wno-pedantic -Wno-missing-prototypes \
+	    -fPIC -shared -o $@ $< -ldl
+
 # A fuzz target is linked with libFuzzer, or with a main that replays files.
 FUZZ_MAIN = $(if $(findstring fuzzer,$(SAN)),,$(BUILD)/tests/fuzz/replay.o)
 $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $$(FUZZ_MAIN) $(LIB_ALL)
@@ -114,7 +121,8 @@ RACES := comm_local comm_rendezvous dev_threads run_case step_oom step_threads
 # and counts.
 test: have-tests
 	@$(SUBMAKE) all unit-programs $(EMU_MODULE) \
-	    $(BUILD)/fake/peakproof-cuda.so wave-programs \
+	    $(BUILD)/fake/peakproof-cuda.so $(BUILD)/faults/shim.so \
+	    wave-programs \
 	    $(if $(NVCC),ptx-programs)
 	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
 	    all unit-programs emu-programs
