@@ -100,7 +100,10 @@ int js_parse(const char *text, size_t len, const char *origin, json_t **out,
 
     js_begin();
     v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (v == NULL && refused) return err_nomem(e);
+    if (refused) {      /* it may have lost a letter, and not know it */
+        json_decref(v);
+        return err_nomem(e);
+    }
     if (v == NULL && json_error_code(&why) == json_error_numeric_overflow)
         return too_big(text, len, origin, &why, e);
     if (v == NULL)
