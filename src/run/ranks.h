@@ -76,6 +76,7 @@ struct ranks {
     int64_t waves;              /* at most the case's */
     bool trace;                 /* keep events */
     bool stream;                /* one layer's weights at a time: step.h */
+    int64_t watch_from;         /* > 0: one more than step.h's; 0: no watch */
     bool snapshots;             /* write one after each wave; needs trace */
     bool brief;                 /* dry: nobody asks for more than whether it
                                    fits, and the peaks: no wave is run that

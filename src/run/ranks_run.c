@@ -39,6 +39,8 @@ static struct step_config config_of(const struct ranks_one *o)
         .checkpoint = o->all->checkpoint, .adapters = o->all->adapters,
         .dump = w->x->dump != NULL, .dump_rows = w->x->dump_rows,
         .n_dump_rows = w->x->n_dump_rows,
+        .watch = o->all->watch_from > 0,
+        .watch_from = o->all->watch_from - 1,
         .learning_rate = c->learning_rate, .optimizer = c->learning_rate > 0
     };
 }

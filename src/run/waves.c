@@ -225,6 +225,52 @@ struct given {
     struct step_data data;
 };
 
+/* The first find of all ranks, or NULL: ranks run the same kernels, more or
+** less, so the one that came to it after fewest was the first. */
+static const struct ranks_one *first_found(const struct ranks *r, int64_t wave)
+{
+    const struct ranks_one *first = NULL;
+    int64_t i;
+
+    for (i = 0; i < r->w->plan->cp; i++) {
+        const struct step_found *f = &r->one[i].wave[wave].got.found;
+        if (f->kernel == NULL) continue;
+        if (first == NULL || f->wave < first->wave[wave].got.found.wave ||
+            (f->wave == first->wave[wave].got.found.wave &&
+             f->run < first->wave[wave].got.found.run)) first = &r->one[i];
+    }
+    return first;
+}
+
+/* Wave `wave` gave no finite loss. The case is run once more up to it, and in
+** it and the one before, whose step may have done it, every output is looked
+** at; e's text then also says which was the first. */
+static void name_operator(struct run_work *w, const struct ranks *of,
+                          int64_t wave, struct err *e)
+{
+    struct ranks r = {.w = w, .ops = of->ops, .routing = of->routing,
+                      .data = of->data, .checkpoint = of->checkpoint,
+                      .adapters = of->adapters, .waves = wave + 1,
+                      .watch_from = wave > 0 ? wave : 1};
+    const struct ranks_one *o = NULL;
+    struct err ignored;
+
+    if (ranks_run(&r, &ignored) == ERR_OK) o = first_found(&r, wave);
+    if (o != NULL) {
+        const struct step_found *f = &o->wave[wave].got.found;
+        char layer[40] = "no layer", text[sizeof e->text];
+        if (f->layer >= 0)
+            snprintf(layer, sizeof layer, "layer %" PRId64, f->layer);
+        snprintf(text, sizeof text, "%s", e->text);
+        err_set(e, ERR_WRONG, "%s; the first output that is not finite: wave "
+                "%" PRId64 ", %s, %s, %s (kernel %s, rank %" PRId64 ")", text,
+                f->wave, mem_phase_name(f->phase), layer, f->op, f->kernel,
+                o->rank);
+        note_status(&w->wave[wave], STATUS_WRONG, e->text);
+    }
+    ranks_close(&r);
+}
+
 /* The ranks at work, then held beside dry: both must take the same memory. */
 static int run_computing(struct run_work *w, const struct given *g,
                          struct err *e)
@@ -235,8 +281,12 @@ static int run_computing(struct run_work *w, const struct given *g,
                       .waves = w->c->waves, .trace = true,
                       .snapshots = w->x->snapshots};
     int rc = ranks_run(&r, e);
+    int64_t i;
 
     rc = note_ranks(w, &r, rc, e);
+    for (i = 0; rc == ERR_WRONG && i < r.good; i++)
+        if (w->wave[i].status == STATUS_WRONG &&
+            strcmp(w->x->device, "cpu") == 0) name_operator(w, &r, i, e);
     if (rc == ERR_OK) rc = put_histogram(w, &r, e);
     if (rc == ERR_OK) rc = run_same_as_dry(w, &r, e);
     if (rc == ERR_OK) rc = run_adapters_save(&r, e);

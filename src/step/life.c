@@ -6,6 +6,7 @@
 #include "step/executor.h"
 #include "step/gdn_flow.h"
 #include "step/layers.h"
+#include "step/watch.h"
 
 /* No tensor may come near 2^64 bytes, nor all of a rank's together. */
 #define MAX_BYTES ((int64_t)1 << 55)
@@ -278,6 +279,10 @@ int step_new(const struct step_config *c, struct dev *d, struct mem *m,
         s = step_bare(c, d, m, comm, e);
         rc = s == NULL ? err_nomem(e) : step_fill(s);
     }
+    if (rc == ERR_OK && c->watch) {
+        s->watch = watch_new();
+        if (s->watch == NULL) rc = err_nomem(e);
+    }
     if (rc == ERR_OK) {
         *out = s;
         return ERR_OK;
@@ -301,5 +306,6 @@ void step_free(struct step *s)
     free(s->boundary);
     free(s->saved);
     hidden_free(s);
+    watch_free(s->watch);
     free(s);
 }

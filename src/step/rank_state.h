@@ -121,6 +121,9 @@ struct step {
                                    computing devices */
     struct step_dump *dump;     /* or NULL; dump.c */
     int64_t records_bytes;
+    struct watch *watch;        /* or NULL; watch.h */
+    bool watching;              /* in this wave */
+    struct step_found found;
     enum err_code rc;
     struct err *e;
 };

@@ -64,6 +64,8 @@ struct step_config {
     bool dump;              /* keep step_dumped's numbers of each wave */
     const int64_t *dump_rows;   /* [n_dump_rows] packed rows whose logits it */
     int64_t n_dump_rows;        /* holds, where they have a label */
+    bool watch;             /* look for values that are not finite, from wave */
+    int64_t watch_from;     /* watch_from on: watch.h; memory of the host */
     double learning_rate;   /* 0: no optimizer step */
     bool optimizer;         /* hold Adam state (outside the wave) */
 };
@@ -85,6 +87,15 @@ int step_new(const struct step_config *c, struct dev *d, struct mem *m,
 ** (mem_free_all), which may be gone already. NULL is fine. */
 void step_free(struct step *s);
 
+/* The first output that was found not to be finite. */
+struct step_found {
+    int64_t wave, run;      /* which kernel of the rank's, counted from 1 */
+    int64_t layer;          /* -1: in none */
+    enum mem_phase phase;
+    const char *op;         /* whose output it is, as in traces */
+    const char *kernel;     /* NULL: nothing was found */
+};
+
 struct step_result {
     double loss;            /* summed over ranks; 0 where nothing computes */
     struct mem_peak peak;
@@ -100,6 +111,7 @@ struct step_result {
     int64_t records_bytes;  /* requested bytes of executor records held when
                                a recomputed attention layer's returned */
     uint64_t hybridep_bytes;    /* dispatch buffers outside the allocator */
+    struct step_found found;    /* so far, where c.watch */
 };
 
 /* One wave. The first of a step is cold: workspaces, the rotary table and

@@ -36,6 +36,7 @@ struct tensor ten_of(struct step *s, enum category c, const char *op,
     if (s->rc != ERR_OK) return x;
     x.b = s->taken;
     x.m.p = (void *)(uintptr_t)mem_addr(x.b);
+    if (s->watching && c != CAT_WORKSPACE) watch_take(s, &x, op);
     return x;
 }
 
@@ -53,6 +54,7 @@ struct tensor ten_acc(struct step *s, enum category c, const char *op,
 
 void ten_free(struct step *s, struct tensor *t)
 {
+    if (s->watching && t->b != NULL) watch_drop(s, t->b);
     mem_release(s->mem, t->b);
     t->b = NULL;
     t->m.p = NULL;

@@ -15,6 +15,7 @@
 #define STEP_TENSOR_H
 
 #include "step/rank_state.h"
+#include "step/watch.h"
 
 /* Uninitialised [rows, cols] in the activation type, the accumulator type,
 ** or the given one. op is a static string and names the operator. */
@@ -47,6 +48,7 @@ static inline struct mat rotary_of(const struct step *s)
         if ((s)->k != NULL && (s)->rc == ERR_OK)                              \
             (s)->rc = (s)->k->name((s)->dev, &(struct k_##name){__VA_ARGS__}, \
                                    (s)->e);                                   \
+        if ((s)->watching && (s)->rc == ERR_OK) watch_ran((s), #name);        \
     } while (0)
 
 #endif

@@ -100,6 +100,7 @@ static void wave_result(struct step *s, struct step_result *out)
             out->received_max = s->received[l];
     out->records_bytes = s->records_bytes;
     out->hybridep_bytes = s->hybridep_traced;
+    out->found = s->found;
 }
 
 static uint64_t allocated(const struct step *s)
@@ -128,6 +129,8 @@ int step_wave(struct step *s, int64_t wave, const struct step_data *data,
     s->wave = wave;
     s->data = data;
     s->phase = PHASE_FORWARD;
+    s->watching = s->watch != NULL && wave >= s->c.watch_from &&
+                  s->found.kernel == NULL;
     /* the measuring program begins without gradients and cached segments */
     if (s->hidden != NULL) {
         adapters_drop(s);

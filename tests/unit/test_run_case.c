@@ -419,24 +419,63 @@ static void test_other_routes(void **state)
     bench_close(&b);
 }
 
-/* A learning rate that ends in numbers which are none: exit 7. */
+/* A learning rate that ends in numbers which are none: exit 7. The first
+** product with weights of 1e30 does not fit f32, and is named. */
 static void test_not_finite(void **state)
 {
+    static const char *const name[] = {"ragged.cp1.ep1", "ragged.cp2.ep2"};
     struct run_context x = {.device = "cpu", .ops = &dev_cpu,
                             .interrupt = &interrupt};
-    struct scenario_case *c = &tiny->kase[case_of("ragged.cp1.ep1")];
-    double rate = c->learning_rate;
     struct case_result r;
+    int i;
 
     (void)state;
-    c->learning_rate = 1e30;
-    run_case(&x, tiny, case_of("ragged.cp1.ep1"), &r);
-    c->learning_rate = rate;
-    assert_int_equal(r.code, ERR_WRONG);
-    assert_int_equal(r.status, STATUS_WRONG);
-    assert_non_null(strstr(r.message, "wave 1: the loss is not a finite"));
-    assert_non_null(strstr(buf_text(&r.rows.file[RECORD_CASES]), ",wrong,"));
-    case_result_free(&r);
+    for (i = 0; i < 2; i++) {
+        struct scenario_case *c = &tiny->kase[case_of(name[i])];
+        double rate = c->learning_rate;
+
+        c->learning_rate = 1e30;
+        run_case(&x, tiny, case_of(name[i]), &r);
+        c->learning_rate = rate;
+        assert_int_equal(r.code, ERR_WRONG);
+        assert_int_equal(r.status, STATUS_WRONG);
+        assert_non_null(strstr(r.message, "wave 1: the loss is not a finite "
+                               "number (is learning_rate too high?); the "
+                               "first output that is not finite: wave 1, "
+                               "forward, layer 0, gdn.in_proj (kernel gemm, "
+                               "rank 0)"));
+        assert_non_null(strstr(buf_text(&r.rows.file[RECORD_CASES]),
+                               ",wrong,"));
+        case_result_free(&r);
+    }
+}
+
+/* In waves without fault nothing is found. */
+static void test_all_finite(void **state)
+{
+    static const char *const name[] = {"ragged.cp2.ep2", "fork.cut-3",
+                                       "roots.cp1.ep1"};
+    int64_t i, k, n;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct step_data d;
+        struct bench b;
+        struct err e;
+        struct ranks r = {.w = &b.w, .ops = &dev_cpu, .data = &d, .waves = 2,
+                          .watch_from = 1};
+
+        bench_open(&b, name[i]);
+        assert_int_equal(run_data_make(&b.w, &d, &e), ERR_OK);
+        r.routing = &b.c.routing;
+        assert_int_equal(ranks_run(&r, &e), ERR_OK);
+        for (n = 0; n < 2; n++)
+            for (k = 0; k < b.w.plan->cp; k++)
+                assert_null(r.one[k].wave[n].got.found.kernel);
+        ranks_close(&r);
+        run_data_free(&d);
+        bench_close(&b);
+    }
 }
 
 int main(void)
@@ -447,7 +486,7 @@ int main(void)
         cmocka_unit_test(test_every_segment_fails),
         cmocka_unit_test(test_refused), cmocka_unit_test(test_other_places),
         cmocka_unit_test(test_other_routes),
-        cmocka_unit_test(test_not_finite),
+        cmocka_unit_test(test_not_finite), cmocka_unit_test(test_all_finite),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
