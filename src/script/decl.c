@@ -196,6 +196,12 @@ void decl_open(struct decl *d, lua_State *L, int index,
     if (!lua_istable(L, index)) {
         char shown[96];
         decl_show(L, index, shown, sizeof shown);
+        for (; fields[n].key != NULL; n++)
+            if (strcmp(fields[n].key, "file") == 0 &&
+                strncmp(d->what, "batch.", 6) == 0 &&
+                lua_type(L, index) == LUA_TSTRING)
+                decl_fail(d, NULL, "must be a table, not %s (write %s{file = "
+                          "%s})", shown, d->what, shown);
         decl_fail(d, NULL, "must be a table, not %s", shown);
     }
     if (lua_getmetatable(L, index))

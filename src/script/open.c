@@ -1,22 +1,44 @@
 /* open.c - the functions that a script can call, under their names */
 #include <lauxlib.h>
 
+#include "base/suggest.h"
 #include "script/api.h"
 #include "script/find.h"
 
+static const luaL_Reg functions[] = {
+    {"layout", api_layout}, {"lengths", api_lengths},
+    {"pack", api_pack}, {"random", api_random},
+    {"sequences", api_sequences}, {"tree", api_tree}, {NULL, NULL},
+};
+
+/* batch.NAME where there is none: (batch, name). */
+static int no_function(lua_State *L)
+{
+    const char *known[sizeof functions / sizeof *functions], *near;
+    const char *name = lua_type(L, 2) == LUA_TSTRING ? lua_tostring(L, 2) : "?";
+    size_t i;
+
+    for (i = 0; i < sizeof known / sizeof *known; i++)
+        known[i] = functions[i].name;
+    near = suggest(name, known);
+    if (near == NULL)
+        return luaL_error(L, "batch.%s: there is no such function (peakproof "
+                          "help batch)", name);
+    return luaL_error(L, "batch.%s: there is no such function (did you mean "
+                      "batch.%s?)", name, near);
+}
+
 void api_open(lua_State *L)
 {
-    static const luaL_Reg functions[] = {
-        {"layout", api_layout}, {"lengths", api_lengths},
-        {"pack", api_pack}, {"random", api_random},
-        {"sequences", api_sequences}, {"tree", api_tree}, {NULL, NULL},
-    };
-
     api_open_types(L);
     api_open_sequences(L);
     api_open_csv(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
     luaL_newlib(L, functions);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, no_function);
+    lua_setfield(L, -2, "__index");
+    lua_setmetatable(L, -2);
     lua_pushvalue(L, -1);
     lua_setglobal(L, "batch");
     lua_setfield(L, -2, "batch");       /* names functions in tracebacks */

@@ -285,6 +285,26 @@ static void put_frames(struct buf *b, const char *frames, size_t room)
     }
 }
 
+/* What is there with --unsafe alone, and what to use instead. */
+static void put_hint(const struct script *s, const char *text, size_t n,
+                     struct buf *b)
+{
+    static const char *const library[] = {"os", "io", "debug", "package",
+                                          "coroutine"};
+    char global[32];
+    size_t i, len;
+
+    for (i = 0; !s->unsafe && i < sizeof library / sizeof *library; i++) {
+        const char *at;
+        len = (size_t)snprintf(global, sizeof global, "(global '%s')",
+                               library[i]);
+        at = strstr(text, global);
+        if (at == NULL || (size_t)(at - text) + len > n) continue;
+        buf_printf(b, " (%s is there with --unsafe alone; options after -- "
+                   "and csv.rows{file} need none)", library[i]);
+    }
+}
+
 /* Fills e from "message\nstack traceback:\n\tframe..." (or a message). */
 static int report(const struct script *s, const char *text, struct err *e)
 {
@@ -303,6 +323,7 @@ static int report(const struct script *s, const char *text, struct err *e)
         buf_printf(&b, "%s: ", s->path);
     }
     put_line(&b, text, head < room ? head : room);
+    put_hint(s, text, head, &b);
     if (frames != NULL) put_frames(&b, frames + sizeof mark - 1, room);
     if (b.failed) {
         buf_free(&b);

@@ -364,7 +364,14 @@ static void test_batches(void **state)
          ":1: batch.random: 'seed' is missing"},
         {"random{count = 0, length = 1}",
          ":1: batch.random: count: must be from 1 to 1048576, not 0"},
-        {"lenghts{1}", ":1: attempt to call a nil value (field 'lenghts')"},
+        {"lenghts{1}", ":1: batch.lenghts: there is no such function (did you "
+         "mean batch.lengths?)"},
+        {"length{1}", ":1: batch.length: there is no such function (did you "
+         "mean batch.lengths?)"},
+        {"forest{1}", ":1: batch.forest: there is no such function (peakproof "
+         "help batch)"},
+        {"tree('f.csv')", ":1: batch.tree: must be a table, not 'f.csv' "
+         "(write batch.tree{file = 'f.csv'})"},
     };
 
     (void)state;

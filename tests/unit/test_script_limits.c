@@ -136,9 +136,17 @@ static void test_not_there(void **state)
     fixture_fails("setmetatable({}, {__gc = function() while true do end end"
                   "})", ERR_INPUT, ":1: __gc is not available in scenarios");
     fixture_fails("return io.open('x')", ERR_INPUT,
-                  ":1: attempt to index a nil value (global 'io')");
+                  ":1: attempt to index a nil value (global 'io') (io is there "
+                  "with --unsafe alone; options after -- and csv.rows{file} "
+                  "need none)");
+    fixture_fails("os.execute('ls')", ERR_INPUT,
+                  ":1: attempt to index a nil value (global 'os') (os is there "
+                  "with --unsafe alone; options after -- and csv.rows{file} "
+                  "need none)");
     fixture_fails("return coroutine.wrap(f)", ERR_INPUT,
-                  ":1: attempt to index a nil value (global 'coroutine')");
+                  ":1: attempt to index a nil value (global 'coroutine') "
+                  "(coroutine is there with --unsafe alone; options after -- "
+                  "and csv.rows{file} need none)");
     fixture_fails("assert(load('\\27Lua'))", ERR_INPUT,
                   ":1: attempt to load a binary chunk (mode is 't')");
     fixture_fails("load(function() end)", ERR_INPUT,
