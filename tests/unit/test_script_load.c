@@ -272,10 +272,18 @@ static void test_lookup(void **state)
     scenario_free(s);
 }
 
-/* Unsafe opens all libraries; else these are not there. */
+/* Unsafe opens all libraries, else these are not there; what a script may take
+** holds, in C functions too. */
 static void test_unsafe(void **state)
 {
+    static const char *const endless[] = {
+        "while true do end", "string.rep('', 1 << 40)",
+        "pcall(string.find, ('a'):rep(4000), ('a*'):rep(20) .. 'b')",
+        "table.concat({}, '', 1, 1 << 40)", "xpcall(error, function() "
+        "while true do end end)",
+    };
     struct scenario_limits l = {.unsafe = true};
+    size_t i;
     struct scenario *s;
     struct err e;
 
@@ -285,6 +293,12 @@ static void test_unsafe(void **state)
     assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", NULL, 0, &l,
                                    &s, &e), ERR_OK);
     scenario_free(s);
+    for (i = 0; i < sizeof endless / sizeof *endless; i++) {
+        fixture_write("s.lua", endless[i]);
+        assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", NULL, 0,
+                                       &l, &s, &e), ERR_INPUT);
+        assert_non_null(strstr(e.text, "million instructions"));
+    }
     scenario_free(fixture_good("assert(not (io or os or debug or package or "
                                "coroutine or collectgarbage or dofile or "
                                "loadfile or string.dump)) " MINIMAL));
