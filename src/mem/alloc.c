@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "mem/count.h"
@@ -251,15 +252,21 @@ static int get_memory(struct mem *m, uint64_t size, int pool,
     return mem_expand(m, size, pool, out, e);
 }
 
-static int out_of_memory(const struct mem *m, uint64_t bytes,
+/* size: the block's, of which a segment was asked for; 0: none was. */
+static int out_of_memory(const struct mem *m, uint64_t bytes, uint64_t size,
                          struct mem_tag tag, const char *why, struct err *e)
 {
+    char segment[64] = "";
+
+    if (size > 0 && m->ranges == NULL)
+        snprintf(segment, sizeof segment, ", a segment of %" PRIu64 " B",
+                 segment_bytes(m, size));
     return err_set(e, ERR_OOM, "out of device memory: %s (layer %d, %s, %s) "
-                   "requests %" PRIu64 " B; allocated %" PRIu64
+                   "requests %" PRIu64 " B%s; allocated %" PRIu64
                    " B, reserved %" PRIu64 " B, %s",
                    tag.op != NULL ? tag.op : "unnamed", tag.layer,
                    mem_phase_name(tag.phase), category_name(tag.category),
-                   bytes, m->allocated.now, m->reserved.now, why);
+                   bytes, segment, m->allocated.now, m->reserved.now, why);
 }
 
 /* A.5, steps 5 and 6: a segment, after giving back what is cached if the
@@ -360,7 +367,7 @@ static int take_new(struct mem *m, uint64_t bytes, uint64_t size,
     struct err why;
     int rc = new_segment(m, size, pool_of(size), out, &why);
 
-    if (rc == ERR_OOM) return out_of_memory(m, bytes, tag, why.text, e);
+    if (rc == ERR_OOM) return out_of_memory(m, bytes, size, tag, why.text, e);
     return rc == ERR_OK ? ERR_OK : err_set(e, why.code, "%s", why.text);
 }
 
@@ -383,7 +390,8 @@ int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
         return ERR_OK;
     }
     if (bytes >= REQUEST_MAX)
-        return out_of_memory(m, bytes, tag, "no request may reach 1 EiB", e);
+        return out_of_memory(m, bytes, 0, tag, "no request may reach 1 EiB",
+                             e);
     if (!make_room(m)) return err_nomem(e);
     size = m->divides ? mem_round(&m->config, bytes)
                       : round_up(bytes, MIN_BLOCK);

@@ -2,6 +2,9 @@
 ** wave.c - one wave: embedding, layers forward, head, layers recomputed and
 ** backward from the last to the first, gradients summed over ranks.
 */
+#include <stdio.h>
+#include <string.h>
+
 #include "step/layers.h"
 #include "step/weights.h"
 
@@ -119,6 +122,18 @@ static int check_data(const struct step *s, const struct step_data *data,
                    "(use --device dry for sizes alone)");
 }
 
+/* Dispatch buffers take the device's memory too, outside the allocator whose
+** bytes the error tells. */
+static void tell_buffers(struct step *s)
+{
+    size_t n = s->e != NULL ? strlen(s->e->text) : 0;
+
+    if (s->e == NULL || s->hybridep_bytes == 0) return;
+    snprintf(s->e->text + n, sizeof s->e->text - n, "; dispatch buffers beside "
+             "the allocator hold %llu B",
+             (unsigned long long)s->hybridep_bytes);
+}
+
 int step_wave(struct step *s, int64_t wave, const struct step_data *data,
               struct step_result *out, struct err *e)
 {
@@ -148,6 +163,7 @@ int step_wave(struct step *s, int64_t wave, const struct step_data *data,
         if (s->rc == ERR_OK) backward(s, head(s, &out->loss));
         if (s->rc == ERR_OK) finish(s, &out->loss);
     }
+    if (s->rc == ERR_OOM) tell_buffers(s);
     if (s->rc != ERR_OK && s->comm != NULL)
         s->comm->ops->abort(s->comm, e != NULL ? e->text : "failed");
     if (s->rc != ERR_OK) return s->rc;

@@ -100,7 +100,7 @@ $ peakproof run --device cpu --out o --only real-40 pr-accuracy.lua >table
 | }
 $ peakproof run --device cpu --out o tiny.lua >table
 $ peakproof run --device cpu --out o tiny.lua -- key=device_bytes value=150M >table
-!* peakproof: t/a: by the dry device: rank *: out of device memory: * requests * B; *the dry device has 150000000 B, * B of them taken
+!* peakproof: t/a: by the dry device: rank *: out of device memory: * requests * B; *the dry device has 150000000 B, * B of them taken*
 = 6
 $ sed -n 's/.*,\(oom\|ok\),.*/\1/p' o/cases.csv
 > oom

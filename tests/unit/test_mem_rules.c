@@ -452,8 +452,9 @@ static void test_oom_message(void **state)
     assert_null(b);
     assert_int_equal(e.code, ERR_OOM);
     assert_string_equal(e.text, "out of device memory: gdn.conv (layer 7, "
-                        "forward, gdn) requests 31457280 B; allocated "
-                        "3146752 B, reserved 23068672 B, limit 25165824 B");
+                        "forward, gdn) requests 31457280 B, a segment of "
+                        "31457280 B; allocated 3146752 B, reserved 23068672 B, "
+                        "limit 25165824 B");
     mem_stats(r.m, &s);
     assert_int_equal(s.ooms, 1);
     assert_int_equal(s.retries, 1);
