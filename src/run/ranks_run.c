@@ -41,7 +41,10 @@ static struct step_config config_of(const struct ranks_one *o)
         .n_dump_rows = w->x->n_dump_rows,
         .watch = o->all->watch_from > 0,
         .watch_from = o->all->watch_from - 1,
-        .learning_rate = c->learning_rate, .optimizer = c->learning_rate > 0
+        .learning_rate = c->learning_rate,
+        /* who asks what a device holds asks of training */
+        .optimizer = c->learning_rate > 0 ||
+                     (c->device_bytes > 0 && c->mode.wave == WAVE_TRAIN)
     };
 }
 

@@ -203,16 +203,24 @@ $ sed -n 's/.*,\(oom\|ok\),.*/\1/p' o/cases.csv
 # allocator: 178257920 B and 172032 B are those taken.
 
 + short.lua
-| return {options = {bytes = {default = 0}}, cases = function(o) return {{
+| return {options = {bytes = {default = 0}, rate = {default = 0.0}},
+|         cases = function(o) return {{
 |   name = "a", model = "tiny", cp = 2, ep = 2, device_bytes = o.bytes,
-|   batch = batch.lengths{3},
+|   learning_rate = o.rate, batch = batch.lengths{3},
 | }} end}
 $ peakproof run --out s short.lua -- bytes=1000000 >table
 ! peakproof: short/a: rank 0: out of device memory: weights (layer 0, none, other) requests 128 B, a segment of 2097152 B; allocated 0 B, reserved 0 B, the dry device has 1000000 B, 0 B of them taken
 = 6
 $ peakproof run --out s short.lua -- bytes=208000000 >table
-! peakproof: short/a: rank 0: out of device memory: workspace.grouped (layer -1, forward, workspace) requests 33555456 B, a segment of 35651584 B; allocated 168385536 B, reserved 178257920 B, the dry device has 208000000 B, 178429952 B of them taken; dispatch buffers beside the allocator hold 172032 B
+! peakproof: short/a: rank 0: out of device memory: workspace.grouped (layer -1, forward, workspace) requests 33555456 B, a segment of 35651584 B; allocated 168805376 B, reserved 178257920 B, the dry device has 208000000 B, 178429952 B of them taken; dispatch buffers beside the allocator hold 172032 B
 = 6
+
+# Adam's moments take of the device's bytes, whether a step is taken or not.
+
+$ peakproof run --out s short.lua -- bytes=300000000 >table; peakproof run --out t short.lua -- bytes=300000000 rate=0.001 >table; cmp s/peaks.csv t/peaks.csv; sed -n '1s/.*,//p; s/^dry.*,\([0-9]*\)$/\1/p' s/peaks.csv
+> start_bytes
+> 986112
+> 986112
 
 # A worker that is killed makes a failed case; the run goes on.
 
