@@ -5,7 +5,8 @@
 # device_bytes ends with 0, else with 6; what it grants runs, and so do 20
 # smaller batches of the same shape within the hundredth below; the first
 # failure that it names does not. Prints what it found and, of what is not so,
-# the command line; fails where something but a smaller batch is.
+# the command line; fails where something but a smaller batch is. Last line: "N
+# passed, N failed".
 set -u
 build=$(cd "$1" && pwd)
 waves=${2:-200}
@@ -71,13 +72,21 @@ runs() {
     peakproof run --totals --out o case.lua >out 2>&1
 }
 
+# expect CODE WHAT: how the last run ended.
+expect() {
+    if [ $rc -eq "$1" ]; then
+        good=$((good + 1))
+    else
+        wrong "$2, and ends with $rc"
+    fi
+}
 wrong() {
     bad=$((bad + 1))
     echo "WRONG: $*: fit --memory $memory --model $model --layers $layers" \
          "--cp $cp --ep $ep --routing $routing --lengths $lengths"
 }
 
-bad=0 fits=0 granted=0 smaller=0 holes=0 i=0
+good=0 bad=0 fits=0 granted=0 smaller=0 holes=0 i=0
 echo "fit-truth: $waves waves, seed $seed"
 while [ $i -lt "$waves" ]; do
     i=$((i + 1))
@@ -92,9 +101,9 @@ END
     runs "$all"; rc=$?
     if [ "$(value fits)" = true ]; then
         fits=$((fits + 1))
-        [ $rc -eq 0 ] || wrong "fits, and ends with $rc"
+        expect 0 "fits"
     else
-        [ $rc -eq 6 ] || wrong "does not fit, and ends with $rc"
+        expect 6 "does not fit"
     fi
     [ "$n" -gt 0 ] || continue
     granted=$((granted + 1))
@@ -104,7 +113,8 @@ END
             x = x * 48271 % 2147483647
             if (k > 4) print n - x % int(n / 100 + 1)
         } }')
-    runs "$n" || wrong "grants $n tokens, which do not run"
+    runs "$n"; rc=$?
+    expect 0 "is granted $n tokens"
     runs "$less"
     h=$(sed -n 's/^[0-9]* cases: \([0-9]*\) out of memory.*/\1/p' out)
     smaller=$((smaller + 20)) holes=$((holes + h))
@@ -113,8 +123,9 @@ END
     f=$(value first_failure_tokens)
     [ "$f" = null ] && continue
     runs "$f"; rc=$?
-    [ $rc -eq 6 ] || wrong "first failure $f ends with $rc"
+    expect 6 "fails first with $f tokens"
 done
-echo "$waves waves: $fits fit, $granted granted a budget; of $smaller smaller" \
-     "batches $holes do not fit; $bad wrong"
+echo "fit-truth: $waves waves, $fits fit, $granted granted a budget; of" \
+     "$smaller smaller batches $holes do not fit"
+echo "$good passed, $bad failed"
 [ $bad -eq 0 ]

@@ -58,6 +58,7 @@ part 'processes' sh tests/run-processes.sh "$build"
 part 'kills' sh tests/run-kills.sh "$build"
 part 'faults' sh tests/run-faults.sh "$build"
 part 'html' sh tests/run-html.sh "$build"
+part 'fit, held to run' sh tests/fit-truth.sh "$build" 4
 part 'readme' sh tests/run-readme.sh "$build"
 part 'report' sh tests/run-report.sh "$build"
 [ $skipped -gt 0 ] && skipped=", $skipped skipped" || skipped=

@@ -82,27 +82,62 @@ static int below(struct search *q, int64_t hole, struct err *e)
     return rc;
 }
 
-/* From what fits down through the hundredth below it, a trial in each stretch
-** of so many tokens, somewhere in it: no period of segments is met again and
-** again. Where one does not fit the search goes on below it. */
-static int settle(struct search *q, struct grant *out, struct err *e)
+/* As many trials as take as long as GRANT_TRIALS of GRANT_EVENTS each, but no
+** fewer than these. */
+static int count_trials(const struct search *q, int64_t *out, struct err *e)
 {
-    int64_t stretch = num_max(q->s->options.cp,
-                              q->good / 100 / GRANT_TRIALS);
-    int64_t k = q->good / stretch;
+    struct simulated at;
+    struct batch b;
+    int rc = fit_scale_batch(&q->s->batch, q->good, &b, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = simulate(q->s, &b, q->limit, &at, e);
+    batch_free(&b);
+    if (rc != ERR_OK) return rc;
+    *out = GRANT_TRIALS;
+    if (at.events < GRANT_EVENTS)
+        *out = GRANT_TRIALS * GRANT_EVENTS / num_max(1, at.events);
+    return ERR_OK;
+}
+
+/* A trial in each stretch of so many tokens of the hundredth below what fits,
+** somewhere in it: no period of segments is met again and again. The lowest
+** that does not is *hole, -1 when all do. */
+static int check_window(const struct search *q, int64_t stretch,
+                        struct grant *out, int64_t *hole, struct err *e)
+{
+    int64_t low = num_max(q->least, q->good - q->good / 100), k;
     int rc = ERR_OK;
 
-    for (out->trials = 0; k >= 0 && rc == ERR_OK; k--) {
+    *hole = -1;
+    out->trials = 0;
+    for (k = low / stretch; rc == ERR_OK; k++) {
         int64_t n = k * stretch + (int64_t)(random_mix((uint64_t)k)
                                             % (uint64_t)stretch);
         bool fits = false;
-        if (n >= q->good) continue;
-        if (n < q->least || n < q->good - q->good / 100) break;
+        if (n < low) continue;
+        if (n >= q->good) break;
         rc = grant_fits(q->s, q->limit, n, &fits, e);
         out->trials++;
         if (rc != ERR_OK || fits) continue;
-        rc = below(q, n, e);
-        out->trials = 0;
+        *hole = n;
+        break;
+    }
+    return rc;
+}
+
+/* Whatever lies above a hole, less than a hundredth, has it in its window: the
+** search goes on below. */
+static int settle(struct search *q, struct grant *out, struct err *e)
+{
+    int64_t trials = GRANT_TRIALS, hole = 0, stretch;
+    int rc = count_trials(q, &trials, e);
+
+    stretch = num_max(1, q->good / 100 / trials);
+    while (rc == ERR_OK && q->good >= q->least) {
+        rc = check_window(q, stretch, out, &hole, e);
+        if (rc != ERR_OK || hole < 0) break;
+        rc = below(q, hole, e);
     }
     return rc;
 }
@@ -119,7 +154,7 @@ int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
     q.bad = q.most + 1;
     out->trials = 0;
     rc = narrow(&q, start, e);
-    if (rc == ERR_OK) rc = settle(&q, out, e);
+    if (rc == ERR_OK && q.good >= q.least) rc = settle(&q, out, e);
     out->tokens = q.good < q.least ? 0 : q.good;
     out->failure = q.bad > q.most ? -1 : q.bad;
     return rc;

@@ -4,19 +4,20 @@
 **
 ** Whether a batch fits is not monotone in its tokens: segments of the caching
 ** allocator break differently, so a larger batch may fit where a smaller one
-** does not. What is granted is therefore a number of tokens that fits
-** together with GRANT_TRIALS numbers spread over the hundredth below it, or
-** with one in each stretch of as many tokens as there are ranks, where that
-** makes fewer. Such a hole is where what is left of a block comes to less than
-** the mebibyte that is worth splitting: a few rows of each rank wide. One that
-** is narrower than a stretch may be missed.
+** does not. Such a hole is where what is left of a block comes to less than the
+** mebibyte that is worth splitting: a few rows of each rank wide. What is
+** granted is therefore a number of tokens that fits together with numbers
+** spread over the hundredth below it: all of them where a trial is cheap, at
+** least GRANT_TRIALS where it is dear. A hole between them is missed.
 */
 #ifndef FIT_GRANT_H
 #define FIT_GRANT_H
 
 #include "fit/simulate.h"
 
-enum { GRANT_TRIALS = 64 };
+/* Trials, each of as many events of the allocators as three waves of 40 layers
+** on two ranks take; more where they are smaller. */
+enum { GRANT_TRIALS = 64, GRANT_EVENTS = 150000 };
 #define GRANT_MOST (INT64_C(1) << 26)   /* tokens; more are not tried */
 
 struct grant {

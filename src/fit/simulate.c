@@ -60,9 +60,11 @@ static void describe(const struct ranks *r, struct simulated *out)
     int64_t i, k;
 
     out->needed = -1;
+    out->events = 0;
     for (i = 0; i < r->w->plan->cp; i++) {
         const struct ranks_one *o = &r->one[i];
         uint64_t most = 0;
+        out->events += (int64_t)o->stats.events;
         if (taken_by(o) <= out->needed) continue;
         out->needed = taken_by(o);
         out->dispatch = dispatch_of(o);

@@ -1,6 +1,9 @@
 /*
-** bench_program.c - times of the whole program, best of five, and the most
-** memory one process of it held. The program lies beside this one's folder.
+** bench_program.c - times of the whole program, best of five, the most memory
+** one process of it held, and where there is a bar, how much of it that is.
+** Processor time is that of all its threads and workers: what a loaded machine
+** leaves of it does not change it much. The program lies beside this one's
+** folder.
 */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,8 +25,15 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Runs the program quietly; its exit code, and the memory held in KiB. */
-static int run(const char *program, const char *const *words, long *kib)
+static double seconds(const struct timeval *t)
+{
+    return (double)t->tv_sec + 1e-6 * (double)t->tv_usec;
+}
+
+/* Runs the program quietly; its exit code, the memory held in KiB and the
+** processor's seconds added. */
+static int run(const char *program, const char *const *words, long *kib,
+               double *cpu)
 {
     struct rusage used;
     int status = 0;
@@ -40,22 +50,37 @@ static int run(const char *program, const char *const *words, long *kib)
         _exit(127);
     }
     if (pid < 0 || wait4(pid, &status, 0, &used) != pid) return -1;
+    *cpu += seconds(&used.ru_utime) + seconds(&used.ru_stime);
     if (used.ru_maxrss > *kib) *kib = used.ru_maxrss;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
 }
 
-/* One line: what, best time, memory. Commands run one after the other. */
-static int measure(const char *what, const char *program,
-                   const char *const *const *commands)
+struct bar { double seconds, mb; };     /* at most; 0: none */
+
+static void tell(const char *what, double best, double cpu, double mb,
+                 struct bar bar)
 {
-    double best = 1e9, start, took;
+    printf("%-40s %7.3f s, %7.3f of processors, %5.1f MB", what, best, cpu,
+           mb);
+    if (bar.seconds > 0)
+        printf("; of %g s %.2f", bar.seconds, best / bar.seconds);
+    if (bar.mb > 0) printf(", of %g MB %.2f", bar.mb, mb / bar.mb);
+    putchar('\n');
+}
+
+/* Commands run one after the other, runs times; the best counts. */
+static int measure(const char *what, const char *program,
+                   const char *const *const *commands, int runs,
+                   struct bar bar)
+{
+    double best = 1e9, least = 1e9;
     long kib = 0;
     int i, k, code;
 
-    for (i = 0; i < 5; i++) {
-        start = now();
+    for (i = 0; i < runs; i++) {
+        double start = now(), cpu = 0, took;
         for (k = 0; commands[k] != NULL; k++) {
-            code = run(program, commands[k], &kib);
+            code = run(program, commands[k], &kib, &cpu);
             if (code != 0) {
                 fprintf(stderr, "%s: exit code %d\n", what, code);
                 return 1;
@@ -63,9 +88,9 @@ static int measure(const char *what, const char *program,
         }
         took = now() - start;
         if (took < best) best = took;
+        if (cpu < least) least = cpu;
     }
-    printf("%-44s %7.3f s best of 5, %5.1f MB\n", what, best,
-           (double)kib * 1024 / 1e6);
+    tell(what, best, least, (double)kib * 1024 / 1e6, bar);
     return 0;
 }
 
@@ -78,8 +103,22 @@ int main(int argc, char **argv)
     static const char *const stack[] = {
         "run", "--out", OUT, "-j", "2", "lua/scenarios/full-stack.lua", NULL
     };
+    static const char *const fit2[] = {
+        "fit", "--memory", "80G", "--lengths", "90000", "--ep", "2", NULL
+    };
+    static const char *const fit8[] = {
+        "fit", "--memory", "80G", "--lengths", "700000", "--cp", "8", "--ep",
+        "8", NULL
+    };
+    static const char *const sweep[] = {
+        "run", "--totals", "--out", OUT, "-j", "2", "lua/scenarios/sweep.lua",
+        "--", "count=10000", NULL
+    };
     static const char *const *const with_report[] = {accuracy, report, NULL};
     static const char *const *const waves[] = {stack, NULL};
+    static const char *const *const fits2[] = {fit2, NULL};
+    static const char *const *const fits8[] = {fit8, NULL};
+    static const char *const *const sweeps[] = {sweep, NULL};
     char program[4096];
     const char *slash = strrchr(argv[0], '/');
     int rc;
@@ -88,7 +127,14 @@ int main(int argc, char **argv)
     snprintf(program, sizeof program, "%.*s../peakproof",
              slash != NULL ? (int)(slash - argv[0]) + 1 : 0, argv[0]);
     rc = measure("pr-accuracy and its twins, with report", program,
-                 with_report);
-    rc |= measure("full stack, 400 cold waves, -j 2", program, waves);
+                 with_report, 5, (struct bar){0, 0});
+    rc |= measure("full stack, 400 cold waves, -j 2", program, waves, 5,
+                  (struct bar){0, 0});
+    rc |= measure("fit, 90,000 tokens at CP2", program, fits2, 5,
+                  (struct bar){0.3, 0});
+    rc |= measure("fit, 700,000 tokens at CP8", program, fits8, 5,
+                  (struct bar){1, 0});
+    rc |= measure("sweep of 10,000 cases, -j 2", program, sweeps, 1,
+                  (struct bar){60, 300});
     return rc;
 }

@@ -7,7 +7,8 @@
 
 #include "../unit/step_cases.h"
 
-enum { RUNS = 5, WAVES = 40 };
+/* 1.5 times what the same core did before: 39 million events a second. */
+enum { RUNS = 5, WAVES = 40, BAR = 60 };
 
 static double now(void)
 {
@@ -63,6 +64,8 @@ int main(void)
     printf("step: %.0f waves/s (real batch, 40 layers, both ranks), %.1f "
            "million events/s, %" PRIu64 " events a wave\n", WAVES / best,
            (double)events / best / 1e6, events / WAVES);
+    printf("  of %d million events/s: %.2f\n", BAR,
+           (double)events / best / 1e6 / BAR);
     plan_free(&p);
     model_free(&m);
     return 0;
