@@ -180,7 +180,12 @@ static int take_options(struct args *a, int argc, char **argv, bool *help,
 static int check_operands(const struct args *a, struct err *e)
 {
     const struct command *c = a->command;
+    int i;
 
+    for (i = 0; i < a->n_operand; i++)
+        if (*a->operand[i] == '\0')
+            return err_set(e, ERR_USAGE, "%s: an operand is empty (an unset "
+                           "variable?)", c->name);
     if (a->n_operand < c->min_operands)
         return err_set(e, ERR_USAGE, "%s: needs %s (see peakproof %s --help)",
                        c->name, c->operand, c->name);

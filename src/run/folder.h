@@ -24,9 +24,8 @@ struct run_request {
 };
 
 /* Text that is equal for equal runs: version, device, --only, --misses,
-** settings, and the bytes of scenarios, estimators and all that their loads
-** read (of a folder of weights: names, sizes and times of its files). What an
-** estimator reads later, in price(), is not in it. */
+** settings, and the bytes of scenarios, estimators and all that they read (of
+** a folder of weights: names, sizes and times of its files). */
 int run_identify(const struct run_request *q, const struct run_context *x,
                  const struct scenario_set *set, struct buf *out,
                  struct err *e) MUST_CHECK;

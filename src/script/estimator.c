@@ -14,6 +14,8 @@
 
 #define LIST "peakproof.estimators"     /* registry: {{name=, price=}, ...} */
 #define MAX_ESTIMATORS 64
+/* 9 PB: sums and differences of what stands in records fit 64 bits. */
+#define MOST_BYTES (INT64_C(1) << 53)
 
 struct scenario_estimators {
     struct script *script;
@@ -125,6 +127,7 @@ int estimators_take(struct script *s, struct scenario_estimators **out,
     if (t == NULL) return err_nomem(e);
     t->script = s;
     rc = script_protect(s, copy_names, t, 0, 0, e);
+    s->closed = true;
     if (rc == ERR_OK && t->n > 0)
         *out = t;
     else
@@ -197,8 +200,7 @@ static int64_t read_terms(lua_State *L, const struct decl *d,
     fields[CAT_COUNT].key = NULL;
     decl_open(&t, L, -1, fields, "%.100s: terms", d->what);
     for (int i = 0; i < CAT_COUNT; i++) {
-        decl_int(&t, fields[i].key, INT64_MIN / CAT_COUNT,
-                 INT64_MAX / CAT_COUNT, &out->term[i]);
+        decl_int(&t, fields[i].key, -MOST_BYTES, MOST_BYTES, &out->term[i]);
         sum += out->term[i];
     }
     return sum;
@@ -231,7 +233,7 @@ static int read_result(lua_State *L)
     }
     decl_open(&d, L, 2, result_fields, "estimator '%s'", name);
     decl_need(&d, "raw");
-    decl_int(&d, "raw", 0, INT64_MAX, &out->raw);
+    decl_int(&d, "raw", 0, MOST_BYTES, &out->raw);
     out->admitted = admitted(out->raw);
     out->supported = out->priced = true;
     if (!decl_table(&d, "terms")) {

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -18,16 +19,27 @@
 
 /* ---- files ---------------------------------------------------------- */
 
+/* A name that is looked for, and the suffix that may follow it. */
+struct look { const char *name, *suffix; bool folders; };
+
+static bool is_folder(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Pushes dir/folder/name+suffix, parts that are "" left out, if that can be
 ** read. */
 static bool try_path(lua_State *L, const char *dir, const char *folder,
-                     const char *name, const char *suffix)
+                     const struct look *l, const char *suffix)
 {
     const char *path =
         lua_pushfstring(L, "%s%s%s%s%s%s", dir, *dir != '\0' ? "/" : "",
-                        folder, *folder != '\0' ? "/" : "", name, suffix);
+                        folder, *folder != '\0' ? "/" : "", l->name, suffix);
 
-    if (access(path, R_OK) == 0) return true;
+    if (access(path, R_OK) == 0 && (l->folders || !is_folder(path)))
+        return true;
     lua_pop(L, 1);
     return false;
 }
@@ -38,6 +50,10 @@ void find_note(lua_State *L, const char *path)
 
     luaL_getsubtable(L, LUA_REGISTRYINDEX, FOUND);
     if (lua_getfield(L, -1, path) == LUA_TNIL) {
+        if (script_of(L)->closed)
+            luaL_error(L, "%s: price() may not be the first to read a file, "
+                       "or --resume would not know it (read it where the "
+                       "estimator is declared)", path);
         lua_pushboolean(L, 1);
         lua_setfield(L, -3, path);
         buf_put(found, path, strlen(path) + 1);
@@ -47,27 +63,35 @@ void find_note(lua_State *L, const char *path)
 }
 
 static bool try_both(lua_State *L, const char *dir, const char *folder,
-                     const char *name, const char *suffix)
+                     const struct look *l)
 {
-    if (try_path(L, dir, folder, name, "")) return true;
-    return *suffix != '\0' && try_path(L, dir, folder, name, suffix);
+    if (try_path(L, dir, folder, l, "")) return true;
+    return *l->suffix != '\0' && try_path(L, dir, folder, l, l->suffix);
+}
+
+static bool try_all(lua_State *L, const char *folder, const struct look *l)
+{
+    const struct script *s = script_of(L);
+    const char *dir = strcmp(s->dir, ".") == 0 ? "" : s->dir;
+
+    if (*l->name == '/') return try_both(L, "", "", l);
+    return try_both(L, dir, "", l) || try_both(L, s->data_dir, folder, l);
 }
 
 bool find_file(lua_State *L, const char *name, const char *folder,
                const char *suffix)
 {
-    const struct script *s = script_of(L);
-    const char *dir = strcmp(s->dir, ".") == 0 ? "" : s->dir;
+    struct look l = {name, suffix, *suffix == '\0'};
+    bool found;
 
     if (*name == '\0') return false;
-    if (*name == '/') {
-        if (!try_both(L, "", "", name, suffix)) return false;
-    } else if (!try_both(L, dir, "", name, suffix) &&
-               !try_both(L, s->data_dir, folder, name, suffix)) {
-        return false;
+    found = try_all(L, folder, &l);
+    if (!found && !l.folders) {
+        l.folders = true;
+        found = try_all(L, folder, &l);
     }
-    find_note(L, lua_tostring(L, -1));
-    return true;
+    if (found) find_note(L, lua_tostring(L, -1));
+    return found;
 }
 
 /* Makes file the best candidate if it is nearer to name than the one there,

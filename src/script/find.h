@@ -10,12 +10,13 @@
 
 /* [-0, +(0|1), raises] Pushes the path of a file that the script calls name:
 ** absolute, or in the script's own folder, or in data_dir/folder ("" is
-** data_dir itself); with suffix added where the name alone is not there.
-** False, and nothing pushed, when there is none. */
+** data_dir itself); with suffix added where the name alone is not there. Of a
+** file that may have a suffix, folders of that name come last. False, and
+** nothing pushed, when there is none. */
 bool find_file(lua_State *L, const char *name, const char *folder,
                const char *suffix);
 /* [-0, +0, raises] Adds a path to s->found, where it is not there yet;
-** find_file does so by itself. */
+** find_file does so by itself. An error once the script is closed. */
 void find_note(lua_State *L, const char *path);
 /* [-0, +0, raises] The file in data_dir/folder whose name, with or without
 ** suffix, is nearest to a mistyped one, into out; "" when none is near. */

@@ -54,6 +54,7 @@ struct script {
     char where[128];        /* "file:line: " at which it died, or "" */
     bool host_refused;      /* malloc failed, whatever became of it */
     bool unsafe;
+    bool closed;            /* loaded: it may open no further files */
 };
 
 /* Makes the state, in which open, which may raise, opens libraries and API,

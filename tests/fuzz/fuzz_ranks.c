@@ -6,6 +6,7 @@
 ** waits.
 */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -132,7 +133,7 @@ static void be_rank_0(const uint8_t *data, size_t size)
 
     stop = 0;
     if (pthread_create(&t, NULL, meet, &r) != 0) abort();
-    fd = accept(door, NULL, NULL);
+    do fd = accept(door, NULL, NULL); while (fd < 0 && errno == EINTR);
     if (fd < 0) abort();
     send_all(fd, data, size);
     pthread_join(t, NULL);
