@@ -73,14 +73,14 @@ static int check_shards(const struct shard *s, int n, struct err *e)
     int i;
 
     for (i = 0; i < n; i++) {
+        bool twice = i > 0 && s[i].number == i;
         if (strcmp(s[i].whole, s[0].whole) != 0 || s[i].of != s[0].of)
             return err_set(e, ERR_INPUT, "%s and %s: not shards of the same "
                            "run", s[0].dir, s[i].dir);
         if (s[i].number != i + 1)
             return err_set(e, ERR_INPUT, "shard %d of %" PRId64 " is %s",
-                           i + 1, s[0].of, i > 0 && s[i].number ==
-                           s[i - 1].number ? "followed by one of its number"
-                           : "missing");
+                           twice ? i : i + 1, s[0].of,
+                           twice ? "there twice" : "missing");
     }
     if (n == s[0].of) return ERR_OK;
     return err_set(e, ERR_INPUT, "shard %d of %" PRId64 " is missing", n + 1,
@@ -145,6 +145,19 @@ static int write_all(const char *dir, const struct shard *s, int n,
     return rc;
 }
 
+/* Opening OUT empties it. */
+static int check_out(const char *out, const char *dir, struct err *e)
+{
+    char *to = realpath(out, NULL), *from = realpath(dir, NULL);
+    bool same = to != NULL && from != NULL && strcmp(to, from) == 0;
+
+    free(to);
+    free(from);
+    if (!same) return ERR_OK;
+    return err_set(e, ERR_USAGE, "merge: %s is one of the shards, and would be "
+                   "emptied first (choose another OUT)", out);
+}
+
 static int run(const struct args *a, struct err *e)
 {
     int n = a->n_operand - 1, i, rc = ERR_OK;
@@ -152,8 +165,10 @@ static int run(const struct args *a, struct err *e)
     struct buf out = BUF_INIT;
 
     if (s == NULL) return err_nomem(e);
-    for (i = 0; i < n && rc == ERR_OK; i++)
-        rc = read_shard(a->operand[i + 1], &s[i], e);
+    for (i = 0; i < n && rc == ERR_OK; i++) {
+        rc = check_out(a->operand[0], a->operand[i + 1], e);
+        if (rc == ERR_OK) rc = read_shard(a->operand[i + 1], &s[i], e);
+    }
     if (rc == ERR_OK) {
         qsort(s, (size_t)n, sizeof *s, by_number);
         rc = check_shards(s, n, e);
@@ -182,7 +197,8 @@ const struct command cmd_merge = {
             "made on different machines, into OUT, in order: the bytes that "
             "the run without --shard writes. checks.csv, which every shard "
             "may have, is left empty. A shard that is missing, there twice, "
-            "unfinished or of another run is an error.",
+            "unfinished or of another run is an error, and so is an OUT that "
+            "is one of them.",
     .option = options,
     .operand = "OUT and the shards' folders",
     .min_operands = 2,

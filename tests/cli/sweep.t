@@ -19,8 +19,12 @@ $ peakproof merge n s1 s2
 ! peakproof: shard 3 of 3 is missing
 = 3
 $ peakproof merge n s1 s2 s2
-! peakproof: shard 3 of 3 is followed by one of its number
+! peakproof: shard 2 of 3 is there twice
 = 3
+
+$ peakproof merge ./s1 s1 s2 s3; wc -l <s1/cases.csv
+! peakproof: merge: ./s1 is one of the shards, and would be emptied first (choose another OUT)
+> 5
 $ peakproof merge n s1 all
 ! peakproof: all/run.json: no whole: not of a run with --shard
 = 3
