@@ -70,6 +70,22 @@ static void find_device(const char *name, struct finding *f)
              f->ok ? device_about(name) : e.text);
 }
 
+/* Losses have other last digits with other kernels of BLAS: which ones. */
+static void find_cpu(struct finding *f)
+{
+    const char *blas;
+    struct err e;
+
+    find_device("cpu", f);
+    if (!f->ok) return;
+    f->ok = dev_cpu_blas(&blas, &e) == ERR_OK;
+    if (f->ok)
+        snprintf(f->text, sizeof f->text, "%s; %.300s", device_about("cpu"),
+                 blas);
+    else
+        snprintf(f->text, sizeof f->text, "%.500s", e.text);
+}
+
 /* ---- the CUDA module ---------------------------------------------------- */
 
 /* 13000 is 13.0; 0 is none. */
@@ -238,7 +254,8 @@ static int run(const struct args *a, struct err *e)
     find_data(&f[n++]);
     find_gnuplot(&f[n++]);
     for (i = 0; device_names[i] != NULL; i++)
-        find_device(device_names[i], &f[n++]);
+        if (strcmp(device_names[i], "cpu") == 0) find_cpu(&f[n++]);
+        else find_device(device_names[i], &f[n++]);
     n = find_cuda(f, n);
     rc = print(a, f, n, e);
     if (rc == ERR_OK && !f[0].ok)

@@ -63,6 +63,10 @@ extern "C" {
 
 extern const struct dev_ops dev_dry;
 extern const struct dev_ops dev_cpu;
+/* The library that dev_cpu multiplies with, and the kernels it has chosen for
+** this processor, which the order of its sums depends on. ERR_DEVICE where it
+** is not there. */
+int dev_cpu_blas(const char **text, struct err *e) MUST_CHECK;
 
 #ifdef __cplusplus
 }

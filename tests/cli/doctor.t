@@ -4,7 +4,7 @@ $ peakproof doctor
 >* data     ok  /*
 >* gnuplot  *
 > dry      ok  full-size cases anywhere; peaks are simulated
->* cpu      *
+>* cpu      ok  small models with real numbers; peaks are measured; OpenBLAS *
 >* cuda     *
 >...
 

@@ -49,6 +49,8 @@ static void load(void)
     }
     find(lib, "cblas_sgemm", &functions.sgemm, sizeof functions.sgemm);
     find(lib, "cblas_dgemm", &functions.dgemm, sizeof functions.dgemm);
+    find(lib, "openblas_get_config", &functions.config,
+         sizeof functions.config);
     find(lib, "openblas_set_num_threads", &set_threads, sizeof set_threads);
     /* a program may have had the library before the variable was set */
     if (set_threads != NULL) set_threads(1);

@@ -17,6 +17,7 @@ struct cpu_blas {
                   blasint m, blasint n, blasint k, double alpha,
                   const double *a, blasint lda, const double *b, blasint ldb,
                   double beta, double *c, blasint ldc);
+    char *(*config)(void);      /* version and core, in words */
 };
 
 /* Loads the library, once a process, with one thread: a rank is a thread and

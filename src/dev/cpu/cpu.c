@@ -94,6 +94,19 @@ static int load_blas(struct err *e)
 #endif
 }
 
+int dev_cpu_blas(const char **text, struct err *e)
+{
+    int rc = load_blas(e);
+
+    if (rc != ERR_OK) return rc;
+#ifndef PEAKPROOF_PLAIN_GEMM
+    *text = cpu_blas()->config();
+#else
+    *text = "no BLAS";
+#endif
+    return ERR_OK;
+}
+
 /* The type of activations picks the table of kernels; one is compiled for
 ** each. */
 static int cpu_open(const struct dev_options *o, struct dev **out,
