@@ -74,6 +74,13 @@ $ peakproof report --format pdf out
 = 2
 !* *--format*
 
+# four at once, one after the other in drawing
+$ for i in 1 2 3 4; do { peakproof report out >f$i 2>e$i; echo $? >c$i; } & done; wait; cat c? e?; cmp f1 f2; cmp f1 f3; cmp f1 f4
+> 0
+> 0
+> 0
+> 0
+
 # the same records give the same bytes
 $ cp out/accuracy.md a; peakproof report out >b; cmp a out/accuracy.md
 

@@ -1,6 +1,9 @@
 /* pictures.c - see pictures.h */
 #include "report/plots/pictures.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -67,11 +70,21 @@ static int draw_one(const char *dir, const char *name, enum picture_state *to,
     return written->failed ? err_nomem(e) : ERR_OK;
 }
 
+/* Reports of one folder that run at once would remove each other's pictures,
+** so they draw one after the other. -1 where there is no such lock. */
+static int lock_folder(const char *dir)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    while (fd >= 0 && flock(fd, LOCK_EX) != 0 && errno == EINTR) continue;
+    return fd;
+}
+
 int pictures_make(const char *dir, bool draw, const struct record_set *set,
                   const struct figures *published, struct pictures *out,
                   struct buf *written, struct err *e)
 {
-    int i, rc = ERR_OK;
+    int i, rc = ERR_OK, lock = lock_folder(dir);
 
     for (i = 0; rc == ERR_OK && i < PICTURE_COUNT; i++) {
         struct view v = {.set = set, .published = published};
@@ -89,5 +102,6 @@ int pictures_make(const char *dir, bool draw, const struct record_set *set,
         plot_free(&p);
         view_close(&v);
     }
+    if (lock >= 0) close(lock);
     return rc;
 }
