@@ -70,6 +70,12 @@ $ for f in csv json html; do peakproof report --format $f out | sed -n 1p; done
 > out/accuracy.json
 > out/accuracy.html
 
+# numbers of other programs are bytes, and say so
+$ grep -c '^cases-one,.*,"peak, bytes",[0-9]*$' out/accuracy.csv; grep -o '"peak, [a-zA-Z]*"' out/accuracy.csv out/accuracy.json | sort -u
+> 2
+> out/accuracy.csv:"peak, bytes"
+> out/accuracy.json:"peak, bytes"
+
 $ peakproof report --format pdf out
 = 2
 !* *--format*
