@@ -144,7 +144,8 @@ static void finish(struct pool *p, struct worker *w)
         snprintf(how, sizeof how, "by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
         finish_died(p, w, how);
-    } else if (case_result_unpack(buf_text(&w->got), w->got.len, r, &e) !=
+    } else if ((w->got.failed ? err_nomem(&e)
+                : case_result_unpack(buf_text(&w->got), w->got.len, r, &e)) !=
                ERR_OK) {
         snprintf(how, sizeof how, "early: %s", e.text);
         finish_died(p, w, how);

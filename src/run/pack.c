@@ -40,7 +40,7 @@ void case_result_pack(const struct case_result *r, struct buf *out)
     buf_free(&rows);
 }
 
-struct cursor { const char *p; size_t left; bool bad; };
+struct cursor { const char *p; size_t left; bool bad, short_of_memory; };
 
 static int64_t get_number(struct cursor *c)
 {
@@ -87,7 +87,7 @@ static void get_buf(struct cursor *c, struct buf *out)
     const char *p = get_text(c, &n);
 
     buf_put(out, p, n);
-    if (out->failed) c->bad = true;
+    if (out->failed) c->bad = c->short_of_memory = true;
 }
 
 static void get_files(struct cursor *c, struct case_result *r, int64_t n)
@@ -97,7 +97,7 @@ static void get_files(struct cursor *c, struct case_result *r, int64_t n)
     if (n < 0 || (uint64_t)n > c->left) c->bad = true;
     if (c->bad || n == 0) return;
     r->file = calloc((size_t)n, sizeof *r->file);
-    if (r->file == NULL) c->bad = true;
+    if (r->file == NULL) c->bad = c->short_of_memory = true;
     for (i = 0; i < n && !c->bad; i++) {
         struct buf name = BUF_INIT;
         r->file[i].kind = (enum run_file_kind)get_word(c, RUN_FILE_KINDS);
@@ -112,7 +112,7 @@ static void get_files(struct cursor *c, struct case_result *r, int64_t n)
 int case_result_unpack(const char *data, size_t len, struct case_result *out,
                        struct err *e)
 {
-    struct cursor c = {data, len, false};
+    struct cursor c = {data, len, false, false};
     struct case_result r = {0};
     int64_t n_file;
     const char *text;
@@ -132,6 +132,7 @@ int case_result_unpack(const char *data, size_t len, struct case_result *out,
     get_buf(&c, &r.json);
     get_buf(&c, &r.complaint);
     get_files(&c, &r, n_file);
+    if (rc == ERR_OK && c.short_of_memory) rc = err_nomem(e);
     if (rc == ERR_OK && (c.bad || c.left != 0))
         rc = err_set(e, ERR_RUN, "its result is not whole");
     if (rc != ERR_OK) {
