@@ -7,7 +7,7 @@
 set -e
 program=$1/peakproof records=$2 reports=$3
 scenarios='pr-accuracy pr-accuracy-ep1 routing random-weights random real-waves
-    full-stack fallbacks measured'
+    full-stack sensitivity fallbacks measured'
 list=
 for s in $scenarios; do list="$list lua/scenarios/$s.lua"; done
 

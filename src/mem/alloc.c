@@ -312,7 +312,8 @@ static inline bool is_rest(const struct mem *m, const struct mem_block *b,
 {
     uint64_t rest = b->size - size;
 
-    if (b->pool == POOL_SMALL || m->ranges != NULL) return rest >= MIN_BLOCK;
+    if (b->pool == POOL_SMALL || m->ranges != NULL || m->config.rounded)
+        return rest >= MIN_BLOCK;
     return rest > SMALL_MAX && size < m->config.max_split_bytes;
 }
 

@@ -65,6 +65,9 @@ struct mem_config {
     uint32_t roundup_divisions[16];
     bool expandable;                    /* expandable_segments:True; only
                                            replays have it */
+    bool rounded;                       /* every block is cut to its request
+                                           rounded to 512 B, as it is in
+                                           expandable segments */
     bool trace;                         /* keep every event */
     bool counters;                      /* keep what mem_counter tells */
 };

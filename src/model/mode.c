@@ -17,7 +17,8 @@ const char *const mode_wave_words[] = {
 };
 
 const char *const mode_otherwise_words[] = {
-    "norm-freed", "v-copied", "fused", NULL
+    "norm-freed", "v-copied", "fused", "autograd", "rounded", "table-late",
+    "blas-late", "wide-last", "router-state", NULL
 };
 
 static void join(const char *const words[], unsigned set,

@@ -28,14 +28,25 @@ enum {
 ** as the loss, and backward. */
 enum wave_kind { WAVE_TRAIN, WAVE_HIDDEN, WAVE_HIDDEN_LOSS, WAVE_COUNT };
 
-/* Choices that measured peaks decide between, made the other way, so that a
-** report can show what that changes; on the dry device alone. A set of them
-** is a sum. */
+/* Choices made the other way, so that a report can show what that changes:
+** first those that measured peaks decide between; on the dry device alone. A
+** set of them is a sum. */
 enum {
     OTHERWISE_NORM_FREED = 1,   /* a norm's local output goes after the base
                                    product: nothing asks to return it */
     OTHERWISE_V_COPIED = 2,     /* v is no view of the joined projection */
-    OTHERWISE_FUSED = 4         /* SwiGLU of eager attention models too */
+    OTHERWISE_FUSED = 4,        /* SwiGLU of eager attention models too */
+    /* and those that no measured peak decides, for mixtures of experts */
+    OTHERWISE_AUTOGRAD = 8,     /* the differentiating thread's own 32 MiB
+                                   BLAS workspace from the first backward on */
+    OTHERWISE_ROUNDED = 16,     /* blocks are requests rounded to 512 B, as
+                                   with expandable segments */
+    OTHERWISE_TABLE_LATE = 32,  /* the rotary table is not there in the head */
+    OTHERWISE_BLAS_LATE = 64,   /* nor is the BLAS workspace */
+    OTHERWISE_WIDE_LAST = 128,  /* three hidden-wide tensors are alive in the
+                                   last layer's backward */
+    OTHERWISE_ROUTER_STATE = 256    /* each layer keeps its router's map and
+                                   choices from forward to backward */
 };
 
 struct mode {
@@ -69,7 +80,7 @@ extern const char *const mode_recompute_words[];
 extern const char *const mode_module_words[];
 extern const char *const mode_wave_words[];
 extern const char *const mode_otherwise_words[];
-#define MODE_MODULES_SIZE 32
+#define MODE_MODULES_SIZE 96
 void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE]);
 void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE]);
 

@@ -77,6 +77,7 @@ int view_open(struct view *v, const char *device, struct err *e)
             add_measured(v, c);
             continue;
         }
+        if (strcmp(c->shape.scenario, SENSITIVITY) == 0) continue;
         v->kase[v->n_case++] = c;
         v->published_here |= view_is_published(c);
         add_estimators(v, c);

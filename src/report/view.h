@@ -73,6 +73,8 @@ const char *view_reason(const struct view *v, const char *estimator);
 bool view_has_peak(const struct view *v);
 /* The first wave of a temperature that has a peak; -1 when there is none. */
 int64_t view_wave(const struct record_found *c, bool cold);
+/* Cases of this scenario are what could be otherwise: shown by themselves. */
+#define SENSITIVITY "sensitivity"
 
 /* An estimate against the peak of the most-loaded rank. */
 struct miss {

@@ -13,9 +13,14 @@ static int set_outputs(const struct run_work *w, struct price_facts *f,
     const struct batch *b = &w->c->batch;
     int64_t i, rows = 0;
 
-    if (f->mode.wave == WAVE_TRAIN || b->seg == NULL) return ERR_OK;
-    f->output_rows = calloc((size_t)b->n_seg, sizeof *f->output_rows);
+    if (f->mode.wave == WAVE_TRAIN) return ERR_OK;
+    f->output_rows = calloc((size_t)b->n_seg + 1, sizeof *f->output_rows);
     if (f->output_rows == NULL) return err_nomem(e);
+    if (b->seg == NULL) {       /* recorded: one result of all rows */
+        for (i = 0; i < w->plan->cp; i++)
+            rows += w->plan->rank[i].attention_rows;
+        f->output_rows[f->n_output++] = rows;
+    }
     for (i = 0; i < b->n_seg; i++) {
         if (b->seg[i].next > i + 1) continue;
         f->output_rows[f->n_output] = b->seg[i].position + b->seg[i].tokens;

@@ -68,7 +68,9 @@ static int rank_open(struct ranks_one *o, struct err *e)
         .rank = (int)o->rank, .gpu = o->gpu, .act = dtype_of(w->c->dtype),
         .limit_bytes = w->c->device_bytes
     };
-    struct mem_config memory = {.trace = r->trace};
+    struct mem_config memory = {
+        .trace = r->trace,
+        .rounded = (w->c->mode.otherwise & OTHERWISE_ROUNDED) != 0};
     struct step_config step = config_of(o);
     int rc = r->ops->open(&options, &o->dev, e);
 

@@ -57,7 +57,8 @@ static void chunk_loss(struct step *s, struct mat x, struct mat dx,
     int64_t n = x.rows, v = s->m->vocab;
     struct tensor logits, dlogits, index;
 
-    workspace_use(s, WS_BLAS);
+    if (!(s->c.mode.otherwise & OTHERWISE_BLAS_LATE))
+        workspace_use(s, WS_BLAS);
     logits = ten_act(s, CAT_HEAD, "head.logits", n, v);
     RUN(s, gemm, .c = logits.m, .a = x, .b = w, .trans_b = true, .alpha = 1);
     dump_logits(s, logits.m, first);

@@ -17,7 +17,17 @@ struct layer_saved {
     struct attention_saved attention;
     struct gdn_saved gdn;
     struct mlp_saved mlp;
+    struct tensor router;       /* kept otherwise (otherwise.c) */
 };
+
+/* What a wave does otherwise, where its case says so (otherwise.c): before and
+** after the head, when a layer's forward is over, and before and after its
+** backward. */
+void otherwise_head(struct step *s);
+void otherwise_headed(struct step *s);
+void otherwise_forward(struct step *s, struct layer_saved *l);
+void otherwise_backward(struct step *s);
+void otherwise_done(struct step *s, struct layer_saved *l);
 
 /* The current layer on its boundary x, keeping in l what keep says: the next
 ** boundary, or the head's input after the last layer. */

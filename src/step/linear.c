@@ -299,7 +299,8 @@ struct tensor linear_rows(struct step *s, enum category c, const char *op,
 ** mixtures of experts it was not seen in what was traced of them. */
 static void backward_begins(struct step *s)
 {
-    if (s->m->experts == 0) workspace_use(s, WS_AUTOGRAD);
+    if (s->m->experts == 0 || (s->c.mode.otherwise & OTHERWISE_AUTOGRAD))
+        workspace_use(s, WS_AUTOGRAD);
 }
 
 /* g (op)= a^T b: straight into the gradient the first time, through a

@@ -85,6 +85,7 @@ struct step {
     struct tensor embedding, head, final_norm;
     struct tensor rotary;       /* angles by position, kept between waves */
     struct tensor ws[WS_COUNT][4];
+    struct tensor wide[3];      /* held otherwise (otherwise.c) */
 
     /* current place, for tags */
     enum mem_phase phase;

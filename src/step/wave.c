@@ -30,6 +30,7 @@ static void forward(struct step *s)
         s->boundary[l + 1] = layer_forward(s, s->boundary[l].m, &s->saved[l],
                                            keep);
         if (s->c.stream) weights_layer_drop(s);
+        otherwise_forward(s, &s->saved[l]);
         if (s->c.mode.no_grad) ten_free(s, &s->boundary[l]);
     }
     s->layer = -1;
@@ -41,14 +42,20 @@ static struct tensor head(struct step *s, double *loss)
 {
     struct tensor *x = &s->boundary[s->m->layers];
 
+    struct tensor dx;
+
     s->phase = PHASE_HEAD;
-    return s->hidden != NULL ? hidden_loss(s, x, loss) : head_run(s, x);
+    otherwise_head(s);
+    dx = s->hidden != NULL ? hidden_loss(s, x, loss) : head_run(s, x);
+    otherwise_headed(s);
+    return dx;
 }
 
 static void backward(struct step *s, struct tensor dy)
 {
     int64_t l;
 
+    otherwise_backward(s);
     for (l = s->m->layers - 1; l >= 0 && s->rc == ERR_OK; l--) {
         struct tensor *x = &s->boundary[l];
 
@@ -57,6 +64,7 @@ static void backward(struct step *s, struct tensor dy)
         layer_restore(s, x->m, &s->saved[l]);
         s->phase = PHASE_BACKWARD;
         dy = layer_backward(s, x->m, &s->saved[l], &dy);
+        otherwise_done(s, &s->saved[l]);
         ten_free(s, x);
     }
     s->layer = -1;

@@ -45,6 +45,8 @@ bool sec_random_range(const struct view *v, const struct record_found *base,
 /* sec_stack.c and sec_waves.c: many waves: ranges, those under; pairing,
 ** adapters. */
 void sec_stack(struct view *v);
+/* sec_sensitivity.c: what only a GPU can decide, made otherwise. */
+void sec_sensitivity(struct view *v);
 void sec_pairing(struct view *v);
 void sec_adapters(struct view *v);
 /* sec_checks.c: mirror, one LSE, bounds, all checks, fallbacks. */
