@@ -1,6 +1,7 @@
 /*
 ** tree.h - forests of segments as they come from files: checked, then laid
-** out depth first. Used inside the module.
+** out depth first.
+** Inside src/batch.
 */
 #ifndef BATCH_TREE_H
 #define BATCH_TREE_H

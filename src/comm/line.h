@@ -1,6 +1,6 @@
 /*
-** line.h - the connections of rendezvous.h once all have met (internal to
-** comm).
+** line.h - the connections of rendezvous.h once all have met.
+** Inside src/comm.
 */
 #ifndef COMM_LINE_H
 #define COMM_LINE_H

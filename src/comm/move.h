@@ -1,11 +1,11 @@
 /*
-** move.h - the bytes of an exchange between ranks of one process (internal
-** to comm).
+** move.h - the bytes of an exchange between ranks of one process.
 **
 ** Ranks share an address space, so the receiver pulls: on the cpu device with
 ** memcpy, on a device that computes elsewhere with its own copy, or without
 ** one through host memory by download and upload, on one that computes
 ** nothing not at all.
+** Inside src/comm.
 */
 #ifndef COMM_MOVE_H
 #define COMM_MOVE_H

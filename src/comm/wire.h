@@ -1,6 +1,6 @@
 /*
-** wire.h - TCP with deadlines (internal to comm). Times are of now_ms; end is
-** when to give up.
+** wire.h - TCP with deadlines. Times are of now_ms; end is when to give up.
+** Inside src/comm.
 */
 #ifndef COMM_WIRE_H
 #define COMM_WIRE_H

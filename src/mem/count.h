@@ -1,9 +1,9 @@
 /*
-** count.h - counts what has just happened, inside the allocator's two calls
-** (internal to mem).
+** count.h - counts what has just happened, inside the allocator's two calls.
 **
 ** The categories at the peak cost nothing while the allocated bytes climb:
 ** they are copied when a release is about to leave the maximum.
+** Inside src/mem.
 */
 #ifndef MEM_COUNT_H
 #define MEM_COUNT_H

@@ -1,6 +1,7 @@
 /*
 ** peft_name.h - inside peft: what an adapter tensor is called there, and
 ** where its elements lie.
+** Inside src/model.
 */
 #ifndef MODEL_PEFT_NAME_H
 #define MODEL_PEFT_NAME_H

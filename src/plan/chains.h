@@ -1,6 +1,5 @@
 /*
 ** chains.h - segments joined into runs that the attention mask treats alike.
-** Used inside the module.
 **
 ** In depth-first order a first child follows its parent, so a segment, its
 ** first child, that one's first child and so on are one run of rows [start,
@@ -9,6 +8,7 @@
 ** chain "up", the rows of up before "cut", and what up's rows see outside.
 ** Chains cover all rows in order, so a deep path costs no more than a flat
 ** one: only a branch that is not first adds a range to what is seen.
+** Inside src/plan.
 */
 #ifndef PLAN_CHAINS_H
 #define PLAN_CHAINS_H

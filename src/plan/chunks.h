@@ -1,12 +1,13 @@
 /*
 ** chunks.h - a packed row cut into chunks, and how many (query, key) pairs
-** each two chunks share. Used inside the module.
+** each two chunks share.
 **
 ** Every key row is seen by the later rows of its segment and by all rows
 ** below that segment, and in depth-first order those are one run of rows. So
 ** the part of a segment that lies in one chunk adds a triangle to the
 ** chunk's own cell and one rectangle below it, however deep the tree: the
 ** table costs segments + chunks^2, whatever the tokens.
+** Inside src/plan.
 */
 #ifndef PLAN_CHUNKS_H
 #define PLAN_CHUNKS_H

@@ -4,6 +4,7 @@
 ** The values are the published planner's (planner.md 2, 4 and 7.3), in its
 ** two profiles. A test may change one of them and plan with the result; the
 ** rest of the program calls plan_make. Times are milliseconds.
+** Inside src/plan.
 */
 #ifndef PLAN_CONFIG_H
 #define PLAN_CONFIG_H

@@ -1,6 +1,7 @@
 /*
 ** exact.h - from owners of chunks to the ranges of rows that a plan holds.
-** Used inside the module. Functions return false when memory is short.
+** Functions return false when memory is short.
+** Inside src/plan.
 */
 #ifndef PLAN_EXACT_H
 #define PLAN_EXACT_H

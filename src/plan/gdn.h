@@ -1,11 +1,11 @@
 /*
 ** gdn.h - which rank runs the delta net over which segments (planner.md 7).
-** Used inside the module.
 **
 ** A segment is local, on one rank, or chained: cut into shards over all
 ** ranks, whose states pass from rank to rank. Given the set of chained
 ** segments a greedy walk places the rest, and a cost model scores the
 ** result; a beam search looks for a set that gains enough.
+** Inside src/plan.
 */
 #ifndef PLAN_GDN_H
 #define PLAN_GDN_H

@@ -1,6 +1,7 @@
 /*
 ** keys.h - which rows' keys each rank fetches, from whom and when. Used
 ** inside the module.
+** Inside src/plan.
 */
 #ifndef PLAN_KEYS_H
 #define PLAN_KEYS_H

@@ -2,6 +2,7 @@
 ** search.h - which rank owns which chunk, and in which wave its keys are
 ** fetched: the attention layout (planner.md 4 and 5). Used inside the
 ** module.
+** Inside src/plan.
 */
 #ifndef PLAN_SEARCH_H
 #define PLAN_SEARCH_H

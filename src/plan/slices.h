@@ -1,6 +1,7 @@
 /*
 ** slices.h - the slices of one stage, built query by query. Used inside the
 ** module.
+** Inside src/plan.
 */
 #ifndef PLAN_SLICES_H
 #define PLAN_SLICES_H

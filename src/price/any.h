@@ -1,5 +1,6 @@
 /*
 ** any.h - a layer's peak on one rank, for per-rank-any (layer_peaks.c).
+** Inside src/price.
 */
 #ifndef PRICE_ANY_H
 #define PRICE_ANY_H

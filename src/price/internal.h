@@ -3,6 +3,7 @@
 **
 ** All byte counts are saturating int64_t (num_sadd, num_smul): INT64_MAX
 ** stays INT64_MAX and becomes an error once, where the sum is complete.
+** Inside src/price.
 */
 #ifndef PRICE_INTERNAL_H
 #define PRICE_INTERNAL_H

@@ -3,6 +3,7 @@
 ** together (pricing.md 13). From their sizes alone: which hole a tensor falls
 ** into depends on everything that came before it, and nobody who plans a wave
 ** knows that.
+** Inside src/price.
 */
 #ifndef PRICE_SLACK_H
 #define PRICE_SLACK_H

@@ -7,6 +7,7 @@
 ** record_loss, record_time, column_driver, record_found of cases.csv and
 ** record_check. All but cases.csv and checks.csv begin with the case's key
 ** (device, scenario, case), which is in no struct.
+** Inside src/record.
 */
 #ifndef RECORD_COLUMNS_H
 #define RECORD_COLUMNS_H

@@ -4,6 +4,7 @@
 **
 ** Works on the raw text: rows were written by this program, so a case's key
 ** is the text before a row's third comma, the same bytes in every file.
+** Inside src/record.
 */
 #ifndef RECORD_RECOVER_H
 #define RECORD_RECOVER_H

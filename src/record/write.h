@@ -1,4 +1,7 @@
-/* write.h - the inside of struct record, shared by write.c and run_json.c. */
+/*
+** write.h - the inside of struct record, shared by write.c and run_json.c.
+** Inside src/record.
+*/
 #ifndef RECORD_WRITE_H
 #define RECORD_WRITE_H
 

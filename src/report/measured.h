@@ -1,10 +1,10 @@
 /*
 ** measured.h - cases that were measured on real devices: ours beside it.
-** Internal to report.
 **
 ** A cell is one measured forward and, where there is one, the case of the
 ** same name with ".loss" after it: with a loss and backward. What counts is
 ** the last wave of a case; a cell with a note is shown, and not counted.
+** Inside src/report.
 */
 #ifndef REPORT_MEASURED_H
 #define REPORT_MEASURED_H

@@ -1,5 +1,6 @@
 /*
 ** adapters.h - what a case's ranks have learned, in one place.
+** Inside src/run.
 */
 #ifndef RUN_ADAPTERS_H
 #define RUN_ADAPTERS_H

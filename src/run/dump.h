@@ -15,6 +15,7 @@
 **                            the shape of model/param.h, all experts
 **
 ** Rows are packed rows, the same on any number of ranks.
+** Inside src/run.
 */
 #ifndef RUN_DUMP_H
 #define RUN_DUMP_H

@@ -15,6 +15,7 @@
 ** wanted "more_rows", "more_targets", "more_weights" [n], further labels.
 **
 ** Weights are divided by their sum, or taken as they are (loss = "sum").
+** Inside src/run.
 */
 #ifndef RUN_LABELS_H
 #define RUN_LABELS_H

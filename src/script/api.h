@@ -1,6 +1,7 @@
 /*
 ** api.h - what a scenario can call: batch.*, csv.rows, estimator,
 ** require.
+** Inside src/script.
 */
 #ifndef SCRIPT_API_H
 #define SCRIPT_API_H

@@ -10,6 +10,7 @@
 ** All functions raise, and leave the Lua stack as they found it unless said.
 ** Strings and arrays are written through pointers to their owner at once, so
 ** that nothing is lost when a later key raises.
+** Inside src/script.
 */
 #ifndef SCRIPT_DECL_H
 #define SCRIPT_DECL_H

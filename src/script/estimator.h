@@ -1,6 +1,7 @@
 /*
 ** estimator.h - estimators written in Lua, inside the module; what the
 ** program calls is in scenario.h.
+** Inside src/script.
 */
 #ifndef SCRIPT_ESTIMATOR_H
 #define SCRIPT_ESTIMATOR_H

@@ -1,5 +1,6 @@
 /*
 ** facts.h - price facts as a Lua table, with the keys of FACTS.json.
+** Inside src/script.
 */
 #ifndef SCRIPT_FACTS_H
 #define SCRIPT_FACTS_H

@@ -1,5 +1,6 @@
 /*
 ** find.h - where the files lie that a script names.
+** Inside src/script.
 */
 #ifndef SCRIPT_FIND_H
 #define SCRIPT_FIND_H

@@ -8,6 +8,7 @@
 ** pairs visits keys in order, so that what a script builds does not depend
 ** on Lua's random hash seed. print writes to stderr. With unsafe all
 ** libraries are there, and nothing is charged for.
+** Inside src/script.
 */
 #ifndef SCRIPT_GUARD_H
 #define SCRIPT_GUARD_H

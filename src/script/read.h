@@ -2,6 +2,7 @@
 ** read.h - from the table that a scenario returns to struct scenario: the
 ** parts between load.c (order of calls), option.c and case.c. All
 ** functions raise and run inside script_protect.
+** Inside src/script.
 */
 #ifndef SCRIPT_READ_H
 #define SCRIPT_READ_H

@@ -5,6 +5,7 @@
 ** the text is scanned once for "key = value" and ["key"] = value, skipping
 ** comments and strings, and the complaint names the line that holds the key
 ** with that very value. Only messages depend on it.
+** Inside src/script.
 */
 #ifndef SCRIPT_SOURCE_H
 #define SCRIPT_SOURCE_H

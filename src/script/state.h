@@ -12,6 +12,7 @@
 ** Everything that calls Lua goes through script_call or script_protect, so
 ** no Lua error ever leaves this module; C code that runs inside may raise,
 ** and therefore keeps what it allocates reachable from its struct.
+** Inside src/script.
 */
 #ifndef SCRIPT_STATE_H
 #define SCRIPT_STATE_H

@@ -12,6 +12,7 @@
 ** A snapshot has millions of small dicts of a few shapes. Hooks see each dict
 ** and list when it is filled and may take it over: what they made of it is
 ** kept in its place, its items are not.
+** Inside src/snapshot.
 */
 #ifndef SNAPSHOT_PICKLE_H
 #define SNAPSHOT_PICKLE_H

@@ -1,11 +1,12 @@
 /*
-** reading.h - a snapshot while it is read (internal to snapshot): events.c
-** turns dicts into events, frames and stacks as the pickle goes by, and
+** reading.h - a snapshot while it is read: events.c turns dicts
+** into events, frames and stacks as the pickle goes by, and
 ** snapshot.c what is left of it into segments, settings and traces.
 **
 ** A hostile file can name one list many times, so that what it spells out is
 ** far longer than the file. Every element costs the file's writer at least a
 ** byte when it is honest; more elements than bytes are refused.
+** Inside src/snapshot.
 */
 #ifndef SNAPSHOT_READING_H
 #define SNAPSHOT_READING_H

@@ -1,6 +1,7 @@
 /*
-** replaying.h - a prediction while it runs (internal to snapshot): replay.c
-** goes through the trace, replay_start.c sets up the state that it begins in.
+** replaying.h - a prediction while it runs: replay.c goes through the
+** trace, replay_start.c sets up the state that it begins in.
+** Inside src/snapshot.
 */
 #ifndef SNAPSHOT_REPLAYING_H
 #define SNAPSHOT_REPLAYING_H

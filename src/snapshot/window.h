@@ -1,5 +1,6 @@
 /*
-** window.h - bytes that come in order, some at hand (internal to snapshot).
+** window.h - bytes that come in order, some at hand.
+** Inside src/snapshot.
 */
 #ifndef SNAPSHOT_WINDOW_H
 #define SNAPSHOT_WINDOW_H

@@ -1,6 +1,7 @@
 /*
 ** dump.h - what a wave leaves on the host for comparison with others (step.h,
 ** struct step_dump). Does nothing where step_config asks for none.
+** Inside src/step.
 */
 #ifndef STEP_DUMP_H
 #define STEP_DUMP_H

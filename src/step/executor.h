@@ -15,6 +15,7 @@
 ** backward here reads them: a gathered copy of queries, keys or values that
 ** was padded afterwards (the input of the padding), and the second
 ** log-sum-exp of a padded stage (its logical-length copy is read).
+** Inside src/step.
 */
 #ifndef STEP_EXECUTOR_H
 #define STEP_EXECUTOR_H

@@ -19,6 +19,7 @@
 ** piece), which sender and receiver derive alike from the plan.
 **
 ** Recorded layouts know no pieces: a rank's rows then count as one.
+** Inside src/step.
 */
 #ifndef STEP_GDN_FLOW_H
 #define STEP_GDN_FLOW_H

@@ -1,6 +1,7 @@
 /*
 ** gdn_table.h - rows in and out of the delta rule's buckets, and the tables of
 ** states and convolution halos that buckets leave to each other.
+** Inside src/step.
 */
 #ifndef STEP_GDN_TABLE_H
 #define STEP_GDN_TABLE_H

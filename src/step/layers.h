@@ -1,6 +1,7 @@
 /*
 ** layers.h - a decoder layer, the wave's inputs, the head and the hidden
 ** outputs.
+** Inside src/step.
 */
 #ifndef STEP_LAYERS_H
 #define STEP_LAYERS_H

@@ -6,6 +6,7 @@
 ** split instead (sequence parallelism): x and its norm are [rows / tp, H],
 ** gathered before a column-parallel group, summed and scattered after a
 ** row-parallel projection. At tp 1 both are the same rows and nothing moves.
+** Inside src/step.
 */
 #ifndef STEP_LINEAR_H
 #define STEP_LINEAR_H

@@ -1,6 +1,7 @@
 /*
 ** mixers.h - attention and gated delta net of one layer, and what each keeps
 ** for its backward.
+** Inside src/step.
 */
 #ifndef STEP_MIXERS_H
 #define STEP_MIXERS_H

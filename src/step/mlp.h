@@ -1,6 +1,7 @@
 /*
 ** mlp.h - the MoE with its shared expert, or the dense MLP of dense members:
 ** what it keeps when it is recomputed, and its parts.
+** Inside src/step.
 */
 #ifndef STEP_MLP_H
 #define STEP_MLP_H

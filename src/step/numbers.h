@@ -1,6 +1,7 @@
 /*
 ** numbers.h - numbers of the host to a device and back, whatever type they
 ** have there.
+** Inside src/step.
 */
 #ifndef STEP_NUMBERS_H
 #define STEP_NUMBERS_H

@@ -2,6 +2,7 @@
 ** rank_state.h - what one rank of the step holds: its configuration, its
 ** device, its parameters and the place where it is. Structs and no more: what
 ** is done with them stands in the headers above this one.
+** Inside src/step.
 */
 #ifndef STEP_RANK_STATE_H
 #define STEP_RANK_STATE_H

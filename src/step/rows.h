@@ -1,5 +1,6 @@
 /*
 ** rows.h - layout conversion and exchanges of rows between ranks.
+** Inside src/step.
 */
 #ifndef STEP_ROWS_H
 #define STEP_ROWS_H

@@ -10,6 +10,7 @@
 ** A tensor is freed by ten_free after its last use, in the order in which
 ** the traced framework lets go of it: saved tensors when their own backward
 ** operator has run, temporaries when the expression that made them ends.
+** Inside src/step.
 */
 #ifndef STEP_TENSOR_H
 #define STEP_TENSOR_H

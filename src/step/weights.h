@@ -1,6 +1,7 @@
 /*
 ** weights.h - base weights, adapters, GEMM workspaces: what a rank holds
 ** between waves.
+** Inside src/step.
 */
 #ifndef STEP_WEIGHTS_H
 #define STEP_WEIGHTS_H

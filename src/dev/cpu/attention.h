@@ -1,6 +1,7 @@
 /*
 ** attention.h - attention over slices with an online softmax: scores exist
 ** one tile at a time (model.md 2.2.4).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_ATTENTION_H
 #define DEV_CPU_ATTENTION_H

@@ -1,6 +1,7 @@
 /*
 ** attention_bwd.h - gradients of attention from the saved lse: every tile's
 ** weights are rebuilt (model.md 3.6).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_ATTENTION_BWD_H
 #define DEV_CPU_ATTENTION_BWD_H

@@ -5,6 +5,7 @@
 ** OpenBLAS is loaded when the first cpu device is opened, not with the
 ** program: it starts threads when it is loaded, which every other command
 ** would pay for, and which hang where memory is short.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_BLAS_H
 #define DEV_CPU_BLAS_H

@@ -1,5 +1,6 @@
 /*
 ** blas_load.h - OpenBLAS's products, from its shared library.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_BLAS_LOAD_H
 #define DEV_CPU_BLAS_LOAD_H

@@ -4,6 +4,7 @@
 **
 ** A window of the last "taps" rows moves down each piece; slot t mod taps
 ** of a ring holds row t, the halo being rows -taps + 1 .. -1.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_CONV_H
 #define DEV_CPU_CONV_H

@@ -5,6 +5,7 @@
 ** kernels.h includes; f32.c and f64.c compile them for float and double.
 ** Device pointers are host pointers. A kernel that needs room takes the
 ** device's one scratch buffer, which lies outside the rank's allocator.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_CPU_H
 #define DEV_CPU_CPU_H

@@ -6,6 +6,7 @@
 ** N = X R, which is U - W S with one product less: neither U nor W is
 ** formed. K and Q lie above one another in kq, so that one product serves
 ** both (K K^T and Q K^T; K S and Q S).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_DELTA_H
 #define DEV_CPU_DELTA_H

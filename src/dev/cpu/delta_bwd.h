@@ -7,6 +7,7 @@
 ** dBv and dO lie above one another as K and Q do, so that one product serves
 ** both: [dBv; dO] S^T = [-dB_k; dQ_e], [dBv; dO] N^T = [-dL; dP], and
 ** with M = [beta M1; M2], [dK; dQ] = M K, dK += M^T [K; Q].
+** Inside src/dev.
 */
 #ifndef DEV_CPU_DELTA_BWD_H
 #define DEV_CPU_DELTA_BWD_H

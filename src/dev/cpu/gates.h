@@ -1,6 +1,7 @@
 /*
 ** gates.h - elementwise products with sigmoid and silu, SwiGLU, and the
 ** gates of the delta net (model.md 2.2.5, 2.3.5, 2.4, 3.7, 3.11, 3.14).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_GATES_H
 #define DEV_CPU_GATES_H

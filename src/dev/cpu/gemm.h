@@ -1,6 +1,7 @@
 /*
 ** gemm.h - matrix products of views. Where all three are reals the product
 ** runs in place; else bf16 operands are converted panel by panel.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_GEMM_H
 #define DEV_CPU_GEMM_H

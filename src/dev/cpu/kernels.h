@@ -1,6 +1,7 @@
 /*
 ** kernels.h - all kernels of the cpu device for one "real", and their table.
 ** Included once each by f32.c and f64.c.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_KERNELS_H
 #define DEV_CPU_KERNELS_H

@@ -1,5 +1,6 @@
 /*
 ** loss.h - cross-entropy by rows (model.md 2.5, 3.16).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_LOSS_H
 #define DEV_CPU_LOSS_H

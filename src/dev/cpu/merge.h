@@ -1,6 +1,7 @@
 /*
 ** merge.h - folding a stage's attention into the accumulators by their
 ** log-sums, and form A backwards through a fold (model.md 3.8).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_MERGE_H
 #define DEV_CPU_MERGE_H

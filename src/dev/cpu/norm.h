@@ -1,5 +1,6 @@
 /*
 ** norm.h - RMS and L2 norms (model.md 2.1, 3.2, 3.10).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_NORM_H
 #define DEV_CPU_NORM_H

@@ -1,5 +1,6 @@
 /*
 ** plain.h - fill, copy, add, scale, random, Adam.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_PLAIN_H
 #define DEV_CPU_PLAIN_H

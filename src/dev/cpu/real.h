@@ -4,6 +4,7 @@
 **
 ** The kernels' headers define static functions only, used through the table
 ** of kernels.h. CPU_F64 is set by f64.c; without it they are for float.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_REAL_H
 #define DEV_CPU_REAL_H

@@ -1,6 +1,7 @@
 /*
 ** rotary.h - the table of angles and the half-split rotation (model.md
 ** 2.2.3, 3.5).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_ROTARY_H
 #define DEV_CPU_ROTARY_H

@@ -1,6 +1,7 @@
 /*
 ** route.h - the router and the sort of (row, expert) pairs (model.md 2.4,
 ** 3.15, 5).
+** Inside src/dev.
 */
 #ifndef DEV_CPU_ROUTE_H
 #define DEV_CPU_ROUTE_H

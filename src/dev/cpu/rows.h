@@ -1,5 +1,6 @@
 /*
 ** rows.h - kernels that move rows and heads.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_ROWS_H
 #define DEV_CPU_ROWS_H

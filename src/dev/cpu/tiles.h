@@ -5,6 +5,7 @@
 ** The query heads that share a key head are stacked: query row t of a block
 ** becomes the rep rows [t * rep, (t + 1) * rep) of a [rows * rep, d] matrix,
 ** which is how they lie in memory, and one product serves them all.
+** Inside src/dev.
 */
 #ifndef DEV_CPU_TILES_H
 #define DEV_CPU_TILES_H

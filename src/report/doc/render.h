@@ -1,6 +1,7 @@
 /*
 ** render.h - a document as Markdown, HTML, CSV or JSON. All four append to
 ** out; a failed allocation shows as out->failed (or ERR_RUN).
+** Inside src/report.
 */
 #ifndef REPORT_RENDER_H
 #define REPORT_RENDER_H

@@ -1,6 +1,7 @@
 /*
 ** pictures.h - all pictures of a report: one table. They are drawn before the
 ** pages are written, so that a page links what is there and no more.
+** Inside src/report.
 */
 #ifndef REPORT_PICTURES_H
 #define REPORT_PICTURES_H

@@ -1,6 +1,6 @@
 /*
-** errors.h - raw errors of a scenario's waves, by estimator. Internal to
-** report.
+** errors.h - raw errors of a scenario's waves, by estimator.
+** Inside src/report.
 */
 #ifndef REPORT_ERRORS_H
 #define REPORT_ERRORS_H

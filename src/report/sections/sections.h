@@ -2,6 +2,7 @@
 ** sections.h - the sections of the report, one function each. A section
 ** whose cases are not in the folder says which command makes them. Internal
 ** to report.
+** Inside src/report.
 */
 #ifndef REPORT_SECTIONS_H
 #define REPORT_SECTIONS_H

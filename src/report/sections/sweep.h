@@ -1,6 +1,6 @@
 /*
 ** sweep.h - scenarios that have many waves, apart by expert parallelism.
-** Internal to report.
+** Inside src/report.
 */
 #ifndef REPORT_SWEEP_H
 #define REPORT_SWEEP_H
