@@ -191,16 +191,40 @@ static int add_routed(struct run_work *w, struct run_wave *v,
 
 /* Estimators of one Lua file, after those that are there. */
 static int price_lua(struct run_wave *v, struct scenario_estimators *lua,
-                     const struct price_facts *f, struct err *e)
+                     const struct price_facts *f,
+                     const struct scenario_known *known, struct err *e)
 {
     int64_t i, n = scenario_estimator_count(lua);
     int rc = ERR_OK;
 
     for (i = 0; i < n && rc == ERR_OK; i++) {
-        rc = scenario_estimator_call(lua, i, f, &v->estimate[v->n_estimate],
-                                     e);
+        rc = scenario_estimator_call(lua, i, f, known,
+                                     &v->estimate[v->n_estimate], e);
         if (rc == ERR_OK) v->n_estimate++;
     }
+    return rc;
+}
+
+/* The scenario's and those of --estimator. */
+static int price_script(struct run_work *w, struct run_wave *v,
+                        const struct price_facts *f, struct err *e)
+{
+    struct scenario_known known = {
+        .scenario = w->s->name, .name = w->c->name, .dtype = w->c->dtype,
+        .wave = v - w->wave, .load_cv = w->c->load_cv
+    };
+    struct price_group group = f->group[0];
+    struct price_facts last = *f;
+    int rc = ERR_OK, i;
+
+    group.routed_pairs = NULL;
+    last.group = &group;
+    if (known.wave > 0) rc = put_pairs(w, known.wave - 1, &last, e);
+    known.last_pairs = group.routed_pairs;
+    if (rc == ERR_OK) rc = price_lua(v, w->s->estimators, f, &known, e);
+    for (i = 0; i < w->x->n_extra && rc == ERR_OK; i++)
+        rc = price_lua(v, w->x->extra[i], f, &known, e);
+    free(group.routed_pairs);
     return rc;
 }
 
@@ -259,14 +283,12 @@ static int price_own(struct run_work *w, struct run_wave *v,
 static int price_all(struct run_work *w, struct run_wave *v,
                      const struct price_facts *f, struct err *e)
 {
-    int rc, i;
+    int rc;
 
     v->estimate = calloc((size_t)count_estimators(w), sizeof *v->estimate);
     if (v->estimate == NULL) return err_nomem(e);
     rc = price_own(w, v, f, e);
-    if (rc == ERR_OK) rc = price_lua(v, w->s->estimators, f, e);
-    for (i = 0; i < w->x->n_extra && rc == ERR_OK; i++)
-        rc = price_lua(v, w->x->extra[i], f, e);
+    if (rc == ERR_OK) rc = price_script(w, v, f, e);
     if (rc == ERR_OK && is_bf16(w)) rc = add_variants(v, f, e);
     return rc == ERR_OK && is_bf16(w) ? add_routed(w, v, f, e) : rc;
 }

@@ -165,6 +165,7 @@ struct call {
     const struct scenario_estimators *s;
     int64_t i;
     const struct price_facts *facts;
+    const struct scenario_known *known;
     struct estimate *out;
 };
 
@@ -176,7 +177,7 @@ static int push_call(lua_State *L)
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LIST);
     lua_rawgeti(L, -1, c->i + 1);
     lua_getfield(L, -1, "price");
-    facts_push(L, c->facts);
+    facts_push(L, c->facts, c->known);
     return 2;
 }
 
@@ -249,9 +250,10 @@ static int read_result(lua_State *L)
 
 int scenario_estimator_call(struct scenario_estimators *s, int64_t i,
                             const struct price_facts *facts,
+                            const struct scenario_known *known,
                             struct estimate *out, struct err *e)
 {
-    struct call c = {s, i, facts, out};
+    struct call c = {s, i, facts, known, out};
     int rc;
 
     assert(i >= 0 && i < s->n);

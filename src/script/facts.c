@@ -116,19 +116,19 @@ static void set_stages(lua_State *L, const struct price_group *g, int64_t cp)
 }
 
 /* Pairs by rank, then layer. */
-static void set_pairs(lua_State *L, const struct price_group *g, int64_t cp,
-                      int64_t layers)
+static void set_pairs(lua_State *L, const char *key, const int64_t *pairs,
+                      int64_t cp, int64_t layers)
 {
     lua_createtable(L, (int)cp, 0);
     for (int64_t r = 0; r < cp; r++) {
         lua_createtable(L, (int)layers, 0);
         for (int64_t l = 0; l < layers; l++) {
-            lua_pushinteger(L, (lua_Integer)g->routed_pairs[r * layers + l]);
+            lua_pushinteger(L, (lua_Integer)pairs[r * layers + l]);
             lua_rawseti(L, -2, l + 1);
         }
         lua_rawseti(L, -2, r + 1);
     }
-    lua_setfield(L, -2, "routed_pairs");
+    lua_setfield(L, -2, key);
 }
 
 /* Adapter gradients that are not allocated yet: a list, or false. */
@@ -157,7 +157,8 @@ static void push_group(lua_State *L, const struct price_group *g, int64_t cp,
         set_list(L, "gdn_states", g->gdn_states, cp);
     if (g->gdn_chunks != NULL)
         set_list(L, "gdn_chunks", g->gdn_chunks, cp);
-    if (g->routed_pairs != NULL) set_pairs(L, g, cp, layers);
+    if (g->routed_pairs != NULL)
+        set_pairs(L, "routed_pairs", g->routed_pairs, cp, layers);
 }
 
 static void set_parallel(lua_State *L, const struct price_facts *f)
@@ -200,7 +201,24 @@ static void set_mode(lua_State *L, const struct price_facts *f)
         set_list(L, "output_rows", f->output_rows, f->n_output);
 }
 
-void facts_push(lua_State *L, const struct price_facts *f)
+static void set_known(lua_State *L, const struct price_facts *f,
+                      const struct scenario_known *k)
+{
+    set_text(L, "dtype", k->dtype);
+    lua_createtable(L, 0, 3);
+    set_text(L, "scenario", k->scenario);
+    set_text(L, "name", k->name);
+    set_int(L, "wave", k->wave);
+    lua_setfield(L, -2, "case");
+    lua_createtable(L, 0, 2);
+    set_number(L, "load_cv", k->load_cv);
+    if (k->last_pairs != NULL)
+        set_pairs(L, "last_pairs", k->last_pairs, f->cp, f->model->layers);
+    lua_setfield(L, -2, "known");
+}
+
+void facts_push(lua_State *L, const struct price_facts *f,
+                const struct scenario_known *known)
 {
     const int64_t block[2] = {f->q_block, f->k_block};
 
@@ -230,4 +248,5 @@ void facts_push(lua_State *L, const struct price_facts *f)
         lua_rawseti(L, -2, i + 1);
     }
     lua_setfield(L, -2, "groups");
+    if (known != NULL) set_known(L, f, known);
 }

@@ -8,8 +8,10 @@
 #include <lua.h>
 
 #include "price/price.h"
+#include "script/scenario.h"
 
 /* [-0, +1, raises] */
-void facts_push(lua_State *L, const struct price_facts *f);
+void facts_push(lua_State *L, const struct price_facts *f,
+                const struct scenario_known *known);
 
 #endif

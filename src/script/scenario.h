@@ -137,8 +137,8 @@ void scenario_free(struct scenario *s);     /* NULL is fine */
 
 ** estimator{name = ..., price = function(facts) ... end} declares one, in a
 ** scenario or in a file given to --estimator. facts is a fresh table with
-** what FACTS.json holds and nothing else: integers, flags, lists; "model" is
-** a table of its geometry. price returns {raw = bytes, terms = {name =
+** what FACTS.json holds, integers, flags, lists; "model" is a table of its
+** geometry; and what struct scenario_known says: "dtype", "case" and "known". price returns {raw = bytes, terms = {name =
 ** bytes, ...}} whose terms sum to raw (left out: all of it is "other"), or
 ** nil and a reason where it does not apply. Every call has the limits of a
 ** scenario. One thread at a time. */
@@ -154,9 +154,20 @@ const char *scenario_estimator_name(const struct scenario_estimators *s,
                                     int64_t i);
 /* As struct scenario's files; borrowed. NULL: none. */
 const char *scenario_estimator_files(const struct scenario_estimators *s);
-/* ERR_INPUT: an error in the function or in what it returned. */
+/* What a wave's estimator is told beside its facts: of the case, and of
+** routing what it may act on instead of the groups' routed_pairs. */
+struct scenario_known {
+    const char *scenario, *name, *dtype;
+    int64_t wave;
+    double load_cv;             /* spread of experts' loads */
+    const int64_t *last_pairs;  /* [cp][layers] of the wave before; NULL: it is
+                                   not known */
+};
+/* known NULL: facts alone. ERR_INPUT: an error in the function or in what it
+** returned. */
 int scenario_estimator_call(struct scenario_estimators *s, int64_t i,
                             const struct price_facts *facts,
+                            const struct scenario_known *known,
                             struct estimate *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -74,7 +74,7 @@ static int price(const char *body, struct estimate *out, struct err *e)
     s = load(text);
     assert_int_equal(scenario_estimator_count(s), 1);
     assert_string_equal(scenario_estimator_name(s, 0), "mine");
-    rc = scenario_estimator_call(s, 0, &facts, out, e);
+    rc = scenario_estimator_call(s, 0, &facts, NULL, out, e);
     scenario_estimator_free(s);
     return rc;
 }
@@ -141,8 +141,35 @@ static void test_other_facts(void **state)
     f.pending = NULL;
     f.hybridep_held_rows = 0;
     f.packed_length = 10;
-    if (scenario_estimator_call(s, 0, &f, &x, &e) != ERR_OK)
+    if (scenario_estimator_call(s, 0, &f, NULL, &x, &e) != ERR_OK)
         fail_msg("%s", e.text);
+    scenario_estimator_free(s);
+}
+
+/* And what a run knows besides: the case, its numbers, and of routing. */
+static void test_known(void **state)
+{
+    static const int64_t last[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct scenario_known k = {"s", "c", "f32", 3, 0.5, NULL};
+    struct scenario_estimators *s = load(
+        "estimator{name = 'a', price = function(f)\n"
+        "assert(f.dtype == 'f32' and f.case.scenario == 's')\n"
+        "assert(f.case.name == 'c' and f.case.wave == 3)\n"
+        "local l = f.known.last_pairs\n"
+        "return {raw = f.known.load_cv == 0.5 and\n"
+        "              (l and #l * 100 + #l[2] * 10 + l[2][4] or 1) or 0}\n"
+        "end}");
+    struct estimate x;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(scenario_estimator_call(s, 0, &facts, &k, &x, &e),
+                     ERR_OK);
+    assert_int_equal(x.raw, 1);
+    k.last_pairs = last;
+    assert_int_equal(scenario_estimator_call(s, 0, &facts, &k, &x, &e),
+                     ERR_OK);
+    assert_int_equal(x.raw, 248);
     scenario_estimator_free(s);
 }
 
@@ -229,10 +256,10 @@ static void test_many_calls(void **state)
     (void)state;
     assert_int_equal(scenario_estimator_count(s), 2);
     for (int i = 1; i <= 100; i++) {
-        assert_int_equal(scenario_estimator_call(s, 0, &facts, &x, &e),
+        assert_int_equal(scenario_estimator_call(s, 0, &facts, NULL, &x, &e),
                          ERR_OK);
         assert_int_equal(x.raw, i);
-        assert_int_equal(scenario_estimator_call(s, 1, &facts, &x, &e),
+        assert_int_equal(scenario_estimator_call(s, 1, &facts, NULL, &x, &e),
                          ERR_INPUT);
     }
     scenario_estimator_free(s);
@@ -248,7 +275,7 @@ static void test_in_scenario(void **state)
 
     (void)state;
     assert_int_equal(scenario_estimator_count(s->estimators), 1);
-    assert_int_equal(scenario_estimator_call(s->estimators, 0, &facts, &x,
+    assert_int_equal(scenario_estimator_call(s->estimators, 0, &facts, NULL, &x,
                                              &e), ERR_OK);
     assert_int_equal(x.raw, 4);
     scenario_free(s);
@@ -301,6 +328,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_other_facts),
+        cmocka_unit_test(test_known),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_bad_results),
         cmocka_unit_test(test_many_calls),

@@ -59,7 +59,7 @@ static int load_and_call(struct err *e)
         return rc;
     }
     assert_int_equal(s->n_case, 6);
-    rc = scenario_estimator_call(s->estimators, 0, &f, &x, e);
+    rc = scenario_estimator_call(s->estimators, 0, &f, NULL, &x, e);
     if (rc == ERR_OK) assert_int_equal(x.raw, 1);
     scenario_free(s);
     return rc;

@@ -151,7 +151,7 @@ static void hold(const char *name)
 
         if (f.model->experts % f.ep == 0) {
             if (c->price(&f, want, &e) != ERR_OK) fail_msg("%s", e.text);
-            if (scenario_estimator_call(lua, 0, &f, got, &e) != ERR_OK)
+            if (scenario_estimator_call(lua, 0, &f, NULL, got, &e) != ERR_OK)
                 fail_msg("%s, seed %llu: %s", name, (unsigned long long)seed,
                          e.text);
             compare(want, got, name, seed);
