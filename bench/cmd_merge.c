@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/version.h"
 #include "bench/command.h"
+#include "record/read.h"
 #include "record/record.h"
 #include "run/run.h"
 
@@ -125,6 +126,31 @@ static int append_shard(struct record *r, const char *dir, struct err *e)
     return rc;
 }
 
+/* What the shard's own run checked (--check). */
+static int add_checks(struct record *r, const char *dir, struct err *e)
+{
+    struct record_set *set;
+    int rc = record_read(dir, &set, e);
+    int64_t i;
+
+    if (rc != ERR_OK) return rc;
+    for (i = 0; i < set->n_check && rc == ERR_OK; i++)
+        rc = record_check(r, &set->check[i], e);
+    record_set_free(set);
+    return rc;
+}
+
+/* Every shard there, finished, of one run: or there would be no folder. */
+static int check_merged(struct record *r, int n, struct err *e)
+{
+    struct record_check c = {
+        .check = "shards", .cases = n,
+        .note = "cases: shards, each there once, finished and of one run"
+    };
+
+    return record_check(r, &c, e);
+}
+
 static int write_all(const char *dir, const struct shard *s, int n,
                      struct err *e)
 {
@@ -137,6 +163,8 @@ static int write_all(const char *dir, const struct shard *s, int n,
     if (rc != ERR_OK) return rc;
     for (i = 0; i < n && rc == ERR_OK; i++)
         rc = append_shard(r, s[i].dir, e);
+    for (i = 0; i < n && rc == ERR_OK; i++) rc = add_checks(r, s[i].dir, e);
+    if (rc == ERR_OK) rc = check_merged(r, n, e);
     closed = record_close(r, rc == ERR_OK, &late);
     if (rc == ERR_OK && closed != ERR_OK) {
         *e = late;
@@ -162,6 +190,7 @@ static int run(const struct args *a, struct err *e)
 {
     int n = a->n_operand - 1, i, rc = ERR_OK;
     struct shard *s = calloc((size_t)n, sizeof *s);
+    struct run_summary sum;
     struct buf out = BUF_INIT;
 
     if (s == NULL) return err_nomem(e);
@@ -174,7 +203,8 @@ static int run(const struct args *a, struct err *e)
         rc = check_shards(s, n, e);
     }
     if (rc == ERR_OK) rc = write_all(a->operand[0], s, n, e);
-    if (rc == ERR_OK) rc = run_summary(a->operand[0], &out, e);
+    if (rc == ERR_OK) rc = run_summary(a->operand[0], &sum, e);
+    if (rc == ERR_OK) run_summary_text(&sum, &out);
     free(s);
     return rc == ERR_OK ? out_put(&out, e) : rc;
 }
@@ -195,10 +225,10 @@ const struct command cmd_merge = {
     .about = "the shards of a run (run --shard) become one folder",
     .text = "Puts the records of all shards of one run, which may have been "
             "made on different machines, into OUT, in order: the bytes that "
-            "the run without --shard writes. checks.csv, which every shard "
-            "may have, is left empty. A shard that is missing, there twice, "
-            "unfinished or of another run is an error, and so is an OUT that "
-            "is one of them.",
+            "the run without --shard writes. checks.csv has those of every "
+            "shard, and that all were there. A shard that is missing, there "
+            "twice, unfinished or of another run is an error, and so is an "
+            "OUT that is one of them.",
     .option = options,
     .operand = "OUT and the shards' folders",
     .min_operands = 2,

@@ -360,7 +360,8 @@ static int check_dry(struct run *r, struct err *e)
     return record_check(r->record, &c, e);
 }
 
-static int put_result(struct run *r, struct err *e)
+static int put_result(struct run *r, const struct run_summary *sum,
+                      struct err *e)
 {
     struct buf text = BUF_INIT;
     json_t *cases, *o;
@@ -378,6 +379,7 @@ static int put_result(struct run *r, struct err *e)
     json_object_set_new(o, "folder", js_text(r->dir));
     json_object_set_new(o, "kept", json_integer(r->n_kept));
     json_object_set_new(o, "cases", cases);
+    json_object_set_new(o, "summary", run_summary_json(sum));
     return out_json(o, e);
 }
 
@@ -396,14 +398,32 @@ static int put_checked(const struct run *r, const struct run_checked *sum,
     return out_put(&text, e);
 }
 
-/* After a run of totals: what came out, in all, and what was worst. */
-static int sum_up(struct run *r, struct err *e)
+/* What came out of the whole run, and of totals what was worst. */
+static int put_summary(struct run *r, const struct run_summary *s,
+                       struct err *e)
 {
     struct buf text = BUF_INIT;
-    int rc = run_sum_up(&r->x, r->dir, r->all, r->n_all, &text, e);
+    int rc = ERR_OK;
 
+    if (r->x.totals) {
+        run_summary_text(s, &text);
+        rc = run_record_worst(&r->x, r->dir, r->all, r->n_all, &text, e);
+    } else {
+        run_summary_line(s, &text);
+    }
     if (rc == ERR_OK && !r->args->json) rc = out_put(&text, e);
     buf_free(&text);
+    return rc;
+}
+
+static int finish(struct run *r, struct err *e)
+{
+    struct run_summary *s = malloc(sizeof *s);
+    int rc = s == NULL ? err_nomem(e) : run_summary(r->dir, s, e);
+
+    if (rc == ERR_OK) rc = put_result(r, s, e);
+    if (rc == ERR_OK) rc = put_summary(r, s, e);
+    free(s);
     return rc;
 }
 
@@ -429,13 +449,12 @@ static int run_all(struct run *r, struct err *e)
         rc = run_checks(r->x.data, &interrupt, r->record, &sum, e);
     if (rc == ERR_OK && r->x.check) rc = put_checked(r, &sum, e);
     if (sum.failed > 0 && r->first_code == ERR_OK) r->first_code = ERR_CHECK;
-    if (rc == ERR_OK) rc = put_result(r, e);
     closed = record_close(r->record, rc == ERR_OK, &late);
     if (rc == ERR_OK && closed != ERR_OK) {
         *e = late;
         rc = closed;
     }
-    if (rc == ERR_OK && r->x.totals) rc = sum_up(r, e);
+    if (rc == ERR_OK) rc = finish(r, e);
     if (rc != ERR_OK) return rc;
     e->text[0] = '\0';      /* the cases have said why */
     return r->first_code;

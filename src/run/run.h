@@ -29,6 +29,7 @@
 #ifndef RUN_RUN_H
 #define RUN_RUN_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 
 #include "comm/launch.h"
@@ -132,15 +133,32 @@ void run_kept_free(struct run_kept *k);
 
 /* ---- many cases ---------------------------------------------------------- */
 
-/* A few lines on the records in dir: cases, those out of memory and refused,
-** and for each estimator its waves, those under the peak, and its errors. */
-int run_summary(const char *dir, struct buf *out, struct err *e) MUST_CHECK;
-/* The same; and the ten cases that each estimator is furthest under in, and
-** the ten it is furthest over in, are run once more, with all terms, into
-** dir/worst, and written as a scenario, dir/worst.lua. */
-int run_sum_up(const struct run_context *x, const char *dir,
-               const struct run_job *job, int64_t n_job, struct buf *out,
-               struct err *e) MUST_CHECK;
+/* What came out of a run: raw errors, in percent of the peak, of the waves that
+** an estimator covers. */
+enum { RUN_MAX_SOURCES = 32 };
+struct run_source {
+    char name[64];
+    int64_t waves, under;
+    double least, mean, most_of_95, most;
+};
+struct run_summary {
+    int64_t cases, oom, refused, failed;
+    struct run_source source[RUN_MAX_SOURCES];  /* as the cases name them */
+    int n_source;
+};
+/* Of the records in dir. */
+int run_summary(const char *dir, struct run_summary *out, struct err *e)
+    MUST_CHECK;
+/* In lines, with the errors; in one line; as JSON (NULL: no memory). */
+void run_summary_text(const struct run_summary *s, struct buf *out);
+void run_summary_line(const struct run_summary *s, struct buf *out);
+json_t *run_summary_json(const struct run_summary *s);
+/* The ten cases that each estimator is furthest under in, and the ten it is
+** furthest over in, are run once more, with all terms, into dir/worst, and
+** written as a scenario, dir/worst.lua; where they are goes into out. */
+int run_record_worst(const struct run_context *x, const char *dir,
+                     const struct run_job *job, int64_t n_job,
+                     struct buf *out, struct err *e) MUST_CHECK;
 /* The case as an item of the list of a scenario's cases, for one that is
 ** read with the same data folder. A batch that is a recorded layout is left
 ** out, a recorded routing balanced. */

@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "record/read.h"
 #include "run/run.h"
 #include "run/work.h"
-
-enum { MAX_SOURCES = 32 };
 
 /* A wave's raw estimate against its peak. */
 struct error { const char *source; int64_t kase; double percent; };
@@ -18,7 +17,7 @@ struct error { const char *source; int64_t kase; double percent; };
 struct errors {
     struct error *v;
     int64_t n, cap;
-    const char *source[MAX_SOURCES];    /* as they come */
+    const char *source[RUN_MAX_SOURCES];    /* as they come */
     int n_source;
 };
 
@@ -35,7 +34,7 @@ static int add_error(struct errors *x, struct error v, struct err *e)
     }
     for (i = 0; i < x->n_source; i++)
         if (strcmp(x->source[i], v.source) == 0) break;
-    if (i == MAX_SOURCES) return ERR_OK;
+    if (i == RUN_MAX_SOURCES) return ERR_OK;
     if (i == x->n_source) x->source[x->n_source++] = v.source;
     v.source = x->source[i];
     x->v[x->n++] = v;
@@ -86,24 +85,6 @@ static const struct error *part_of(const struct errors *x,
     return x->v + first;
 }
 
-static void put_source(const struct errors *x, const char *source,
-                       struct buf *out)
-{
-    int64_t n, under = 0;
-    const struct error *v = part_of(x, source, &n);
-    double sum = 0;
-
-    for (int64_t i = 0; i < n; i++) {
-        under += v[i].percent < 0;
-        sum += v[i].percent;
-    }
-    if (n == 0) return;
-    buf_printf(out, "  %-28s %8" PRId64 " waves, %6" PRId64 " under; raw "
-               "%+.2f / %+.2f / %+.2f / %+.2f %% (least, mean, 95 %%, "
-               "most)\n", source, n, under, v[0].percent, sum / (double)n,
-               v[(n - 1) * 95 / 100].percent, v[n - 1].percent);
-}
-
 static int load(const char *dir, struct record_set **set, struct errors *x,
                 struct err *e)
 {
@@ -115,26 +96,108 @@ static int load(const char *dir, struct record_set **set, struct errors *x,
     return rc;
 }
 
-int run_summary(const char *dir, struct buf *out, struct err *e)
+static void sum_source(const struct errors *x, const char *source,
+                       struct run_source *out)
+{
+    int64_t n, i;
+    const struct error *v = part_of(x, source, &n);
+    double sum = 0;
+
+    snprintf(out->name, sizeof out->name, "%s", source);
+    out->waves = n;
+    for (i = 0; i < n; i++) {
+        out->under += v[i].percent < 0;
+        sum += v[i].percent;
+    }
+    out->least = v[0].percent;
+    out->mean = sum / (double)n;
+    out->most_of_95 = v[(n - 1) * 95 / 100].percent;
+    out->most = v[n - 1].percent;
+}
+
+int run_summary(const char *dir, struct run_summary *out, struct err *e)
 {
     struct record_set *set = NULL;
     struct errors x = {0};
-    int64_t count[STATUS_COUNT] = {0}, i;
+    int64_t i;
     int k, rc = load(dir, &set, &x, e);
 
-    for (i = 0; rc == ERR_OK && i < set->n_case; i++)
-        count[set->kase[i].shape.status]++;
-    if (rc == ERR_OK)
-        buf_printf(out, "%" PRId64 " cases: %" PRId64 " out of memory, %"
-                   PRId64 " refused, %" PRId64 " failed\n", set->n_case,
-                   count[STATUS_OOM], count[STATUS_REFUSED],
-                   count[STATUS_ERROR] + count[STATUS_WRONG]);
+    memset(out, 0, sizeof *out);
+    for (i = 0; rc == ERR_OK && i < set->n_case; i++) {
+        enum record_status s = set->kase[i].shape.status;
+        out->cases++;
+        out->oom += s == STATUS_OOM;
+        out->refused += s == STATUS_REFUSED;
+        out->failed += s == STATUS_ERROR || s == STATUS_WRONG;
+    }
     for (k = 0; rc == ERR_OK && k < x.n_source; k++)
-        put_source(&x, x.source[k], out);
-    if (rc == ERR_OK && out->failed) rc = err_nomem(e);
+        sum_source(&x, x.source[k], &out->source[out->n_source++]);
     free(x.v);
     record_set_free(set);
     return rc;
+}
+
+static void put_cases(const struct run_summary *s, struct buf *out)
+{
+    buf_printf(out, "%" PRId64 " case%s: %" PRId64 " out of memory, %" PRId64
+               " refused, %" PRId64 " failed", s->cases,
+               s->cases == 1 ? "" : "s", s->oom, s->refused, s->failed);
+}
+
+void run_summary_text(const struct run_summary *s, struct buf *out)
+{
+    int k;
+
+    put_cases(s, out);
+    buf_putc(out, '\n');
+    for (k = 0; k < s->n_source; k++) {
+        const struct run_source *x = &s->source[k];
+        buf_printf(out, "  %-28s %8" PRId64 " waves, %6" PRId64 " under; raw "
+                   "%+.2f / %+.2f / %+.2f / %+.2f %% (least, mean, 95 %%, "
+                   "most)\n", x->name, x->waves, x->under, x->least, x->mean,
+                   x->most_of_95, x->most);
+    }
+}
+
+/* Variants have no waves of their own. */
+static bool is_variant(const struct run_source *x)
+{
+    return strchr(x->name, '/') != NULL;
+}
+
+void run_summary_line(const struct run_summary *s, struct buf *out)
+{
+    const char *before = "; waves under: ";
+    int k;
+
+    put_cases(s, out);
+    for (k = 0; k < s->n_source; k++) {
+        const struct run_source *x = &s->source[k];
+        if (is_variant(x)) continue;
+        buf_printf(out, "%s%s %" PRId64 " of %" PRId64, before, x->name,
+                   x->under, x->waves);
+        before = ", ";
+    }
+    buf_putc(out, '\n');
+}
+
+json_t *run_summary_json(const struct run_summary *s)
+{
+    json_t *list = json_array();
+    int k;
+
+    for (k = 0; k < s->n_source; k++) {
+        const struct run_source *x = &s->source[k];
+        json_array_append_new(list, json_pack(
+            "{s:o,s:I,s:I,s:f,s:f,s:f,s:f}", "name", js_text(x->name),
+            "waves", (json_int_t)x->waves, "under", (json_int_t)x->under,
+            "least_percent", x->least, "mean_percent", x->mean,
+            "most_of_95_percent", x->most_of_95, "most_percent", x->most));
+    }
+    return json_pack("{s:I,s:I,s:I,s:I,s:o}", "cases", (json_int_t)s->cases,
+                     "out_of_memory", (json_int_t)s->oom,
+                     "refused", (json_int_t)s->refused,
+                     "failed", (json_int_t)s->failed, "estimators", list);
 }
 
 /* ---- the worst ----------------------------------------------------------- */
@@ -255,15 +318,14 @@ static int write_worst(const char *path, const char *data,
 
 #define WORST 10
 
-int run_sum_up(const struct run_context *x, const char *dir,
+int run_record_worst(const struct run_context *x, const char *dir,
                const struct run_job *job, int64_t n_job, struct buf *out,
                struct err *e)
 {
     struct buf path = BUF_INIT;
     int64_t *at = NULL, n = 0;
-    int rc = run_summary(dir, out, e);
+    int rc = find_worst(dir, job, n_job, WORST, &at, &n, e);
 
-    if (rc == ERR_OK) rc = find_worst(dir, job, n_job, WORST, &at, &n, e);
     buf_printf(&path, "%s/worst", dir);
     if (rc == ERR_OK && path.failed) rc = err_nomem(e);
     if (rc == ERR_OK && n > 0)

@@ -63,15 +63,16 @@ $ peakproof run --device cpu --out o --only ragged.cp2.ep2 tiny-cpu.lua | sed 's
 >* case *
 >* *0 cold * no estimates: dtype f32: priced in bf16 only
 >* *1 warm *[0-9]
+> 1 case: 0 out of memory, 0 refused, 0 failed
 $ grep -c ',raw,,refused,dtype f32: priced in bf16 only$' o/records.csv; grep -c ',\(raw\|admitted\),[0-9]' o/records.csv
 > 6
 > 0
 = 1
 $ peakproof run --json --out o --only ragged.cp2.ep2 tiny-cpu.lua | grep -c '"raw_bytes": null'
 > 6
-$ sed 's/"f32"/"bf16"/' kept.lua >bf16.lua; peakproof run --out o bf16.lua >table; grep -c refused table; wc -l <table
+$ sed 's/"f32"/"bf16"/' kept.lua >bf16.lua; peakproof run --out o bf16.lua >table; grep -c ' refused:' table; wc -l <table
 > 0
-> 7
+> 8
 
 # Training: the loss falls.
 

@@ -128,6 +128,7 @@ $ timeout 10 peakproof replay pipe
 $ rm -rf own; peakproof run --out own two.lua >table; cp -r own copy2; sed -i '/^dry,two,b,0,cold,max,peak,total,/s/,[0-9]*,ok/,1,ok/' own/records.csv; cmp own/records.csv copy2/records.csv >cmp
 = 1
 $ peakproof run --resume --out own two.lua | cut -d ' ' -f 1 | sort -u
+> 2
 > case
 > two/b
 ! peakproof: warning: run: own: the rows of case dry,two,b are not those that were written: it and those after it run again

@@ -47,6 +47,7 @@ $ peakproof run two.lua
 >* two/ep2     0 cold *  busiest-rank *%*%
 >* two/ep2     0 cold *  per-rank *%*%
 >* two/ep2     0 cold *  per-rank-any *%*%
+> 2 cases: 0 out of memory, 0 refused, 0 failed; waves under: busiest-rank 0 of 2, per-rank 0 of 2, per-rank-any 0 of 2
 
 $ ls out
 > cases.csv
@@ -81,8 +82,9 @@ $ peakproof run --out o --only 'two/*2' two.lua | cut -c 1-7
 > two/ep2
 > two/ep2
 > two/ep2
+> 1 case:
 $ peakproof run --only 'ep[2]' --out o two.lua | wc -l
-> 4
+> 5
 $ peakproof run --only 'ep3' --out none two.lua
 ! peakproof: run: --only: none of 2 cases matches 'ep3' (peakproof list names them)
 = 2
@@ -140,8 +142,9 @@ $ : >file; peakproof run --out file/x two.lua
 
 # Exit 4: an estimate outside its case's tolerance.
 
-$ peakproof run --check --out o two.lua >table; tail -n 1 table
+$ peakproof run --check --out o two.lua >table; tail -n 2 table
 > check: 2 of 2 cases have a tolerance, 0 estimates are outside; of 22009 drawn cases 0 failed (o/checks.csv)
+> 2 cases: 0 out of memory, 0 refused, 0 failed; waves under: busiest-rank 0 of 2, per-rank 0 of 2, per-rank-any 0 of 2
 $ cut -d , -f 1-4 o/checks.csv
 > check,cases,seed,failed
 > mirror-executor,10000,20250601,0
@@ -157,7 +160,7 @@ $ cut -d , -f 1-4 o/checks.csv
 |     batch = batch.lengths{2000, 2000}, tolerance = {under = 0, over = 0.01},
 |   }},
 | }
-$ peakproof run --check --out o tight.lua >table; code=$?; tail -n 1 table; (exit $code)
+$ peakproof run --check --out o tight.lua >table; code=$?; tail -n 2 table | head -n 1; (exit $code)
 > check: 1 of 1 cases have a tolerance, 3 estimates are outside; of 22009 drawn cases 0 failed (o/checks.csv)
 !* peakproof: check: tight/a: wave 0: busiest-rank is +* % of the peak off (allowed -0 to +0.01 %)
 !* peakproof: check: tight/a: wave 0: per-rank is +* % of the peak off (allowed -0 to +0.01 %)
@@ -324,7 +327,7 @@ $ cat mine/records.csv
 |   }},
 | }
 $ peakproof run --out o keys.lua | wc -l
-> 9
+> 10
 $ grep -c ',max,mine,raw,102400000,' o/records.csv
 > 2
 

@@ -38,7 +38,7 @@ $ cp -r all half; head -n 60 half/records.csv >r; cp r half/records.csv; sed -i 
 
 # Without a scenario.
 
-$ peakproof run --out o --lengths 2k..8k:x2,3000 --cp 2,4 --ep 1,2,4 --layers 8 | tail -n +2 | cut -d' ' -f1 | sort -u
+$ peakproof run --out o --lengths 2k..8k:x2,3000 --cp 2,4 --ep 1,2,4 --layers 8 | tail -n +2 | grep / | cut -d' ' -f1 | sort -u
 > shapes/2000.cp2.ep1.r8.l8
 > shapes/2000.cp2.ep2.r8.l8
 > shapes/2000.cp4.ep1.r8.l8
@@ -69,6 +69,22 @@ $ peakproof run --cp 2 sweep.lua
 $ peakproof run --lengths 8k sweep.lua
 ! peakproof: run: --lengths stands instead of a scenario and its settings
 = 2
+
+# Every run says what came out, and a merged one that all shards were there.
+$ cat m/checks.csv
+> check,cases,seed,failed,worst,note
+> shards,3,0,0,0,"cases: shards, each there once, finished and of one run"
+$ peakproof run --json --lengths 200 --cp 2 --layers 4 --out o | sed -n '/"summary"/,/"least/p' | grep -v least
+>   "summary": {
+>     "cases": 1,
+>     "out_of_memory": 0,
+>     "refused": 0,
+>     "failed": 0,
+>     "estimators": [
+>       {
+>         "name": "busiest-rank",
+>         "waves": 2,
+>         "under": 0,
 
 # The report of such a folder opens with what came out, the waves under first;
 # beside a run that has it in its folder sweep, it is a page.

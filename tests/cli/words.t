@@ -12,9 +12,11 @@
 # A scenario by the name that "list" prints; one that is not there.
 
 $ peakproof run --only real-40 pr-accuracy | cut -d ' ' -f 1 | sort -u
+> 1
 > case
 > pr-accuracy/real-40
 $ peakproof run opt | cut -d ' ' -f 1 | sort -u
+> 1
 > case
 > opt/a
 $ peakproof run pr-acuracy.lua

@@ -97,11 +97,15 @@ static void check_report(size_t size)
     };
     struct report_said said = {BUF_INIT, BUF_INIT, false};
     struct buf text = BUF_INIT;
+    struct run_summary sum;
     struct err e;
 
     if (report_write(&o, &said, &e) != ERR_OK) abort();
     report_said_free(&said);
-    if (run_summary(run, &text, &e) != ERR_OK) abort();
+    if (run_summary(run, &sum, &e) != ERR_OK) abort();
+    run_summary_text(&sum, &text);
+    run_summary_line(&sum, &text);
+    json_decref(run_summary_json(&sum));
     buf_free(&text);
 }
 
