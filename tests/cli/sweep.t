@@ -70,6 +70,25 @@ $ peakproof run --lengths 8k sweep.lua
 ! peakproof: run: --lengths stands instead of a scenario and its settings
 = 2
 
+# Where no wave has a peak there is nothing to say of errors.
++ none.lua
+| return {name = "none", cases = {{name = "a", model = "Qwen3.6-35B-A3B",
+|   layers = 4, cp = 2, batch = batch.lengths{500}, device_bytes = 1e9}}}
+$ sed -i 's/1e9/1000000000/' none.lua; peakproof run --totals --out n none.lua 2>err
+> 1 case: 1 out of memory, 0 refused, 0 failed
+= 6
+$ peakproof report n >files; sed -n '/^`none`/,$p' n/accuracy.md | grep -v '^|[-|:]*$'
+> `none`: 1 cases, of which 1 ran out of memory, 0 were refused and 0 failed; 0
+> waves have a peak. Raw errors against the most-loaded rank's peak, of each
+> estimator where it covers the wave:
+> 
+>* | estimator *
+>* | `busiest-rank` |     0 |     0 |     — |*
+>* | `per-rank`     |     0 |     0 |     — |*
+>* | `per-rank-any` |     0 |     0 |     — |*
+> 
+>...
+
 # Every run says what came out, and a merged one that all shards were there.
 $ cat m/checks.csv
 > check,cases,seed,failed,worst,note

@@ -106,7 +106,7 @@ static void put_quantiles(struct view *v, struct table *t, const char *name,
     cell_count(v->d, t, n);
     cell_count(v->d, t, under);
     for (k = 0; k < sizeof at / sizeof *at; k++) {
-        double e = x[(n - 1) * at[k] / 100].percent;
+        double e = n > 0 ? x[(n - 1) * at[k] / 100].percent : (double)NAN;
         cell_percent(v->d, t, e, e < 0);
     }
     cell_count(v->d, t, admitted);
@@ -184,6 +184,7 @@ static void put_worst(struct view *v, const char *scenario, const char *name,
     struct table *t;
     int64_t under = 0, i;
 
+    if (n == 0) return;
     while (under < n && x[under].raw < x[under].peak) under++;
     doc_para(v->d, "`%s`: %d of %d waves are under%s. The furthest under, if "
              "any, then the furthest over, and the terms of which the "
@@ -257,7 +258,8 @@ void sec_sweep_short(struct view *v, struct view *sweep)
         for (k = 0; k < all.n_source; k++) {
             const struct error_at *x;
             int64_t waves = errors_part(&all, k, &x), under = 0;
-            if (strcmp(all.source[k], EVERYWHERE) != 0) continue;
+            if (waves == 0 || strcmp(all.source[k], EVERYWHERE) != 0)
+                continue;
             while (under < waves && x[under].raw < x[under].peak) under++;
             doc_para(v->d, "`%s`, %d waves of any tokens, CP, EP, layers, "
                      "adapters and routing: raw `" EVERYWHERE "` is under in "
