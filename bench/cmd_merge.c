@@ -151,6 +151,7 @@ static int check_merged(struct record *r, int n, struct err *e)
     return record_check(r, &c, e);
 }
 
+/* OUT, from the shards in order; it is replaced once it is whole. */
 static int write_all(const char *dir, const struct shard *s, int n,
                      struct err *e)
 {
@@ -186,6 +187,7 @@ static int check_out(const char *out, const char *dir, struct err *e)
                    "emptied first (choose another OUT)", out);
 }
 
+/* Opens every shard, holds them against each other, writes OUT. */
 static int run(const struct args *a, struct err *e)
 {
     int n = a->n_operand - 1, i, rc = ERR_OK;

@@ -360,6 +360,7 @@ static int check_dry(struct run *r, struct err *e)
     return record_check(r->record, &c, e);
 }
 
+/* The result as it is asked for, a line or JSON, and what came out. */
 static int put_result(struct run *r, const struct run_summary *sum,
                       struct err *e)
 {

@@ -138,10 +138,10 @@ void scenario_free(struct scenario *s);     /* NULL is fine */
 ** estimator{name = ..., price = function(facts) ... end} declares one, in a
 ** scenario or in a file given to --estimator. facts is a fresh table with
 ** what FACTS.json holds, integers, flags, lists; "model" is a table of its
-** geometry; and what struct scenario_known says: "dtype", "case" and "known". price returns {raw = bytes, terms = {name =
-** bytes, ...}} whose terms sum to raw (left out: all of it is "other"), or
-** nil and a reason where it does not apply. Every call has the limits of a
-** scenario. One thread at a time. */
+** geometry; and what struct scenario_known says: "dtype", "case" and "known".
+** price returns {raw = bytes, terms = {name = bytes, ...}} whose terms sum to
+** raw (left out: all of it is "other"), or nil and a reason where it does not
+** apply. Every call has the limits of a scenario. One thread at a time. */
 
 int scenario_estimator_load(const char *path, const char *data_dir,
                             const struct scenario_limits *limits,
