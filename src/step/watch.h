@@ -6,6 +6,7 @@
 ** Tensors are zeroed when they are taken, so that none holds an infinity that
 ** nobody computed. "Minus infinity" is a value where no key was seen: of
 ** tensors of log-sum-exps it does not count.
+** Inside src/step.
 */
 #ifndef STEP_WATCH_H
 #define STEP_WATCH_H
