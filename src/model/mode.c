@@ -42,7 +42,7 @@ void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE])
 
 void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE])
 {
-    assert(otherwise < OTHERWISE_FUSED << 1);
+    assert(otherwise < OTHERWISE_ROUTER_STATE << 1);
     join(mode_otherwise_words, otherwise, out);
 }
 
