@@ -65,7 +65,7 @@ $ peakproof run memory.lua
 + io.lua
 | return {name = io.open("/etc/hostname"):read()}
 $ peakproof run io.lua
-! peakproof: io.lua:1: attempt to index a nil value (global 'io')
+! peakproof: io.lua:1: attempt to index a nil value (global 'io') (io is there with --unsafe alone; options after -- and csv.rows{file} need none)
 !...
 = 3
 

@@ -7,7 +7,7 @@
 |   layers = 2, cp = 2, batch = batch.lengths{x, #csv.rows{file = "rows"}}}}}
 
 $ mkdir x rows tiny; echo 'return 40' >x.lua; printf 'a\n1\n' >rows.csv; peakproof run --out o s.lua | grep -c per-rank-any
-> 1
+> 2
 
 $ rm x.lua; peakproof run --out o s.lua
 !* peakproof: s.lua:1: x: Is a directory
@@ -33,7 +33,7 @@ $ echo 'return 40' >x.lua; peakproof run --out o --estimator late.lua s.lua
 = 3
 
 $ peakproof run --out o --estimator early.lua s.lua | grep -c ' early '
-> 1
+> 2
 
 # Nine petabytes are enough: a larger figure could not be added up.
 

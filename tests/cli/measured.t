@@ -15,7 +15,7 @@ $ peakproof list measured.lua -- data=$PWD/mine.csv | sed 1,/^cases/d
 >   b.fused
 
 $ peakproof run --out o measured.lua --only 'b' -- data=mine.csv >table 2>talk; grep -c retained-states table; grep ',1,warm,max,retained-states,admitted' o/records.csv | cut -d, -f3,7-9
-> 2
+> 3
 > b,retained-states,admitted,41649478041
 
 $ cut -d, -f3,35-41 o/cases.csv
