@@ -94,7 +94,8 @@ int pictures_make(const char *dir, bool draw, const struct record_set *set,
         if (rc == ERR_OK) rc = view_open(&v, table[i].device, e);
         if (rc == ERR_OK && table[i].make(&v, &p)) {
             out->state[i] = PICTURE_SCRIPT;
-            rc = save(dir, name, "dat", &p.dat, written, e);
+            if (p.dat.failed || p.gp.failed) rc = err_nomem(e);
+            else rc = save(dir, name, "dat", &p.dat, written, e);
             if (rc == ERR_OK) rc = save(dir, name, "gp", &p.gp, written, e);
             if (rc == ERR_OK && draw)
                 rc = draw_one(dir, name, &out->state[i], out, written, e);
