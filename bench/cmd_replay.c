@@ -45,7 +45,7 @@ static int one_setting(struct request *q, const char *set,
     buf_printf(&q->text, "%s%s", q->text.len > 0 ? " " : "", set);
     if (effect == SETTING_IDLE)
         buf_printf(&q->idle, "%s%s", q->idle.len > 0 ? ", " : "", set);
-    return ERR_OK;
+    return q->text.failed || q->idle.failed ? err_nomem(e) : ERR_OK;
 }
 
 /* The command line's settings, in order, over c. */

@@ -55,7 +55,8 @@ static void leave_parent(const struct run_context *x, pid_t parent)
         _exit(1);
 }
 
-/* The child's whole life: never returns. */
+/* The child's whole life: never returns. Its exit code is the errno of what
+** kept its result from being sent. */
 static void work(const struct run_context *x, const struct run_job *j, int fd)
 {
     struct case_result r;
@@ -71,7 +72,7 @@ static void work(const struct run_context *x, const struct run_job *j, int fd)
         if (n < 0) break;
         sent += (size_t)n;
     }
-    _exit(b.failed || sent < b.len);
+    _exit(b.failed ? ENOMEM : sent < b.len ? errno : 0);
 }
 
 /* A worker is a fork: it has the scenarios already, and dies alone. */
@@ -144,8 +145,11 @@ static void finish(struct pool *p, struct worker *w)
         snprintf(how, sizeof how, "by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
         finish_died(p, w, how);
-    } else if ((w->got.failed ? err_nomem(&e)
-                : case_result_unpack(buf_text(&w->got), w->got.len, r, &e)) !=
+    } else if (w->got.failed || WEXITSTATUS(status) > 1) {
+        snprintf(how, sizeof how, "early: %s",
+                 strerror(w->got.failed ? ENOMEM : WEXITSTATUS(status)));
+        finish_died(p, w, how);
+    } else if (case_result_unpack(buf_text(&w->got), w->got.len, r, &e) !=
                ERR_OK) {
         snprintf(how, sizeof how, "early: %s", e.text);
         finish_died(p, w, how);
