@@ -1,4 +1,5 @@
 /* cmd_price.c - "peakproof price": every estimator on frozen facts. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,27 +24,30 @@ static int price_plain(const struct js *top, const char *models,
 }
 
 /* Facts that name a file of their own need no data folder, so its absence
-** is no error here. */
-static char *models_dir(void)
+** is no error here: *out is NULL. */
+static int models_dir(char **out, struct err *e)
 {
     struct buf b = BUF_INIT;
-    struct err e;
     char *data;
 
-    if (data_dir(&data, &e) != ERR_OK) return NULL;
+    *out = NULL;
+    errno = 0;
+    if (data_dir(&data, e) != ERR_OK) return errno == ENOMEM ? ERR_RUN : ERR_OK;
     buf_printf(&b, "%s/models", data);
     free(data);
-    return b.data;
+    *out = b.data;
+    return b.failed ? err_nomem(e) : ERR_OK;
 }
 
 static int run(const struct args *a, struct err *e)
 {
     const char *path = a->operand[0];
-    char *models = models_dir();
+    char *models;
     json_t *v = NULL, *out = NULL;
     struct js top;
-    int rc = js_load(path, 0, &v, e);
+    int rc = models_dir(&models, e);
 
+    if (rc == ERR_OK) rc = js_load(path, 0, &v, e);
     if (rc == ERR_OK) {
         top = js_top(v, strcmp(path, "-") == 0 ? "standard input" : path);
         rc = miss_is(&top) ? miss_replay(&top, models, &out, e)

@@ -1,11 +1,13 @@
 /* import_table.c - see import_table.h */
 #include "bench/import_table.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "record/read.h"
 #include "run/data_dir.h"
 
@@ -76,8 +78,7 @@ int import_table(const struct args *a, struct err *e)
     char *folder = NULL, *path = realpath(table, NULL);
     int rc, failed;
 
-    if (path == NULL)
-        return err_set(e, ERR_INPUT, "%s: No such file or directory", table);
+    if (path == NULL) return file_error(e, table, errno);
     rc = check_folder(dir, e);
     if (rc == ERR_OK) rc = data_dir(&folder, e);
     buf_printf(&lua, "%s/scenarios/%s.lua", folder ? folder : "", scenario);

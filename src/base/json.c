@@ -19,28 +19,50 @@
 /* ---- memory ---------------------------------------------------------- */
 
 /* jansson does not always say that its trouble was memory: a reader calls the
-** text wrong, and whoever sets a key in an object that could not be made may
-** not look. So what it is refused is noted here. */
-static _Thread_local bool refused;
+** text wrong, loses a letter, or trips over its own token; whoever sets a key
+** in an object that could not be made may not look. So what it is refused is
+** noted here; a reader is then served from a reserve, with which it goes on
+** soundly to a result that is thrown away. */
+static _Thread_local bool refused, reading;
+static _Thread_local _Alignas(16) char reserve[16384];
+static _Thread_local size_t reserve_used;
 
 static void *take(size_t n)
 {
     void *p = malloc(n);
 
-    if (p == NULL) refused = true;
+    if (p != NULL) return p;
+    refused = true;
+    n = (n + 15) / 16 * 16;
+    if (!reading || n > sizeof reserve - reserve_used) return NULL;
+    p = reserve + reserve_used;
+    reserve_used += n;
     return p;
+}
+
+/* What is of the reserve stays until the reader has ended. */
+static void give(void *p)
+{
+    uintptr_t at = (uintptr_t)p, first = (uintptr_t)reserve;
+
+    if (at < first || at >= first + sizeof reserve) free(p);
 }
 
 static void use_take(void)
 {
-    json_set_alloc_funcs(take, free);
+    json_set_alloc_funcs(take, give);
 }
 
-void js_begin(void)
+static void js_init(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
     pthread_once(&once, use_take);
+}
+
+void js_begin(void)
+{
+    js_init();
     refused = false;
 }
 
@@ -95,12 +117,20 @@ static int too_big(const char *text, size_t len, const char *origin,
 int js_parse(const char *text, size_t len, const char *origin, json_t **out,
              struct err *e)
 {
+    bool before, short_of_memory;
     json_error_t why;
     json_t *v;
 
-    js_begin();
+    js_init();
+    before = refused;
+    refused = false;
+    reserve_used = 0;
+    reading = true;
     v = json_loadb(text, len, JSON_REJECT_DUPLICATES, &why);
-    if (refused) {      /* it may have lost a letter, and not know it */
+    reading = false;
+    short_of_memory = refused;
+    refused = before;
+    if (short_of_memory) {
         json_decref(v);
         return err_nomem(e);
     }

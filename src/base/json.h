@@ -32,9 +32,10 @@ int js_parse(const char *text, size_t len, const char *origin, json_t **out,
              struct err *e) MUST_CHECK;
 struct js js_top(json_t *v, const char *origin);
 
-/* jansson's memory. js_begin forgets what was refused in this thread (js_parse
-** does so too); js_refused says whether anything was since, so that what was
-** built may lack a part. js_put does not print such a thing. */
+/* jansson's memory. js_begin forgets what was refused in this thread;
+** js_refused says whether anything was since, so that what was built may lack
+** a part (a text that js_parse refuses does not count: it says so itself).
+** js_put does not print such a thing. */
 void js_begin(void);
 bool js_refused(void);
 

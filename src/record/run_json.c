@@ -52,6 +52,7 @@ int record_run_describe(struct record *r, const struct record_info *info,
     snprintf(hash, sizeof hash, "%016" PRIx64,
              hash_bytes(HASH_START, info->identity, strlen(info->identity)));
     now_utc(now, sizeof now);
+    js_begin();
     r->run = o = json_object();
     r->owned = json_object();
     bad = json_object_set_new(o, "peakproof_run", json_integer(RUN_FORMAT));

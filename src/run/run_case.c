@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "run/labels.h"
 #include "run/miss.h"
 #include "run/work.h"
@@ -185,6 +186,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
 
     assert(i >= 0 && i < s->n_case);
     *out = (struct case_result){0};
+    js_begin();             /* what the case before was refused is its own */
     rc = run_all(&w, &e);
     if (rc != ERR_OK) note_failure(out, rc, &e);
     rc = run_show(&w, out, &e);
