@@ -133,6 +133,7 @@ static void put_beside(struct look *l)
     if (all > 0)
         buf_printf(b, "%" PRId64 " tensors that the model does not use: %s%s",
                    all, buf_text(&list), groups > MAX_GROUPS ? ", ..." : "");
+    b->failed |= list.failed;
     buf_free(&list);
 }
 
