@@ -137,7 +137,7 @@ static void cross(struct step *s, const char *what, struct mat from,
     int64_t me = s->c.rank, group = moe_group(s), r, a = 0, b = 0;
     int64_t width = from.cols * dtype_bytes(from.t);
 
-    if (s->comm == NULL || s->k == NULL) return;
+    if (s->comm == NULL || s->k == NULL || s->rc != ERR_OK) return;
     memset(send, 0, sizeof send);
     memset(recv, 0, sizeof recv);
     for (r = group; r < group + s->c.ep; r++) {
