@@ -153,7 +153,7 @@ run --device cuda 2>"$scratch/0.said"
 echo $? >"$scratch/0.code"
 check 'no library' code 0 5
 check 'no library' said 0 'would not load'
-version=$("$build/peakproof" version | sed -n '1s/.* //p')
+version=$("$build/peakproof" version | sed -n '1s/.*(\(.*\))$/\1/p')
 other=$(echo "$version" | sed 's/^./x/')
 LC_ALL=C sed "s/$version/$other/" "$build/fake/peakproof-cuda.so" \
     >"$scratch/peakproof-cuda.so"
