@@ -119,8 +119,8 @@ static void test_routings(void **state)
         "'balanced'", "{cv = 0.375, seed = 9}",
         "{cv = 0.5, seed = 9, drift = 0.25, burst = 0.125, factor = 3.5}",
         "{share = 1.75, rank = 1}", "{hot_expert = 5, factor = 8.5}",
-        "{{cv = 0.5, seed = 3}, {cv = 0, seed = 0}, "
-        "{hot_expert = 2, factor = 4}}",
+        ("{{cv = 0.5, seed = 3}, {cv = 0, seed = 0}, "
+         "{hot_expert = 2, factor = 4}}"),
     };
     char text[1024];
     size_t i;

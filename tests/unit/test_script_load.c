@@ -279,8 +279,8 @@ static void test_unsafe(void **state)
     static const char *const endless[] = {
         "while true do end", "string.rep('', 1 << 40)",
         "pcall(string.find, ('a'):rep(4000), ('a*'):rep(20) .. 'b')",
-        "table.concat({}, '', 1, 1 << 40)", "xpcall(error, function() "
-        "while true do end end)",
+        "table.concat({}, '', 1, 1 << 40)", ("xpcall(error, function() "
+        "while true do end end)"),
     };
     struct scenario_limits l = {.unsafe = true};
     size_t i;
