@@ -23,7 +23,7 @@ check() {
 }
 
 sources=$(find src bench cuda tests -name '*.[ch]' -o -name '*.cu' \
-    -o -name '*.cuh' | LC_ALL=C sort)
+    -o -name '*.cuh' -o -name '*.cpp' | LC_ALL=C sort)
 scripts=$(find tests -name '*.sh' | LC_ALL=C sort; echo .ci/run)
 luas=$(find lua -name '*.lua' | LC_ALL=C sort)
 
@@ -69,6 +69,10 @@ BEGIN {
         print FILENAME ":" FNR ": " from " must not include " name >out
 }' $(echo "$sources" | grep '^src/\|^bench/')
 check 'include arrows'
+
+# What differs by machine is not kept.
+git ls-files -ci --exclude-standard >"$found" 2>/dev/null
+check 'no file is both kept and ignored'
 
 # Circles of units by their headers, and by symbols where objects lie; and
 # what they show to no use.

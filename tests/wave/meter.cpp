@@ -198,7 +198,7 @@ static const char *name_of(const k_group_gemm *a, const char *name)
     {                                                                   \
         wave_work w = work_of(a);                                       \
                                                                         \
-        wave_operator(name_of(a, #name), &w);                                       \
+        wave_operator(name_of(a, #name), &w);                          \
         int rc = plain->name(d, a, e);                                  \
         wave_operator("-", nullptr);                                    \
         return rc;                                                      \
