@@ -10,6 +10,7 @@
 #include "fit/fit.h"
 #include "price/price_json.h"
 #include "run/data_dir.h"
+#include "run/run.h"
 #include "run/scenarios.h"
 
 /* ---- text --------------------------------------------------------------- */
@@ -387,10 +388,7 @@ static int answer_case(const struct args *a, const struct scenario_set *set,
                        s->path);
     rc = model_load(c->model_path, c->layers, &p.model, e);
     if (rc != ERR_OK) return rc;
-    p.options = (struct plan_options){
-        .cp = c->cp, .ep = c->ep, .tp = c->tp, .profile = c->profile,
-        .owned_ms = -1, .cut_rows = c->cut
-    };
+    p.options = run_plan_options(c);
     p.lora_rank = c->lora_rank;
     p.head_rows = c->head_rows;
     p.mode = c->mode;

@@ -39,7 +39,7 @@
 #include "plan/cache.h"
 #include "plan/plan.h"
 #include "price/price.h"
-#include "record/record.h"
+#include "record/errors.h"
 #include "script/scenario.h"
 #include "step/step.h"
 
@@ -131,11 +131,13 @@ int run_kept(const char *dir, const struct run_context *x,
              struct err *e) MUST_CHECK;
 void run_kept_free(struct run_kept *k);
 
+/* How a case's tokens are planned. */
+struct plan_options run_plan_options(const struct scenario_case *c);
+
 /* ---- many cases ---------------------------------------------------------- */
 
 /* What came out of a run: raw errors, in percent of the peak, of the waves that
 ** an estimator covers. */
-enum { RUN_MAX_SOURCES = 32 };
 struct run_source {
     char name[64];
     int64_t waves, under;
@@ -143,7 +145,7 @@ struct run_source {
 };
 struct run_summary {
     int64_t cases, oom, refused, failed;
-    struct run_source source[RUN_MAX_SOURCES];  /* as the cases name them */
+    struct run_source source[RECORD_MAX_SOURCES];  /* as the cases name them */
     int n_source;
 };
 /* Of the records in dir. */

@@ -52,10 +52,7 @@ static int plan_tokens(struct run_work *w, const struct plan_options *o,
 static int make_plan(struct run_work *w, struct err *e)
 {
     const struct scenario_case *c = w->c;
-    struct plan_options o = {
-        .cp = c->cp, .ep = c->ep, .tp = c->tp, .profile = c->profile,
-        .owned_ms = -1, .cut_rows = c->cut
-    };
+    struct plan_options o = run_plan_options(c);
     int rc;
 
     if (c->batch_kind != BATCH_LAYOUT) return plan_tokens(w, &o, e);

@@ -7,103 +7,34 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "record/read.h"
 #include "run/run.h"
 #include "run/work.h"
 
-/* A wave's raw estimate against its peak. */
-struct error { const char *source; int64_t kase; double percent; };
-
-struct errors {
-    struct error *v;
-    int64_t n, cap;
-    const char *source[RUN_MAX_SOURCES];    /* as they come */
-    int n_source;
-};
-
-static int add_error(struct errors *x, struct error v, struct err *e)
+/* A folder's records, and all that its estimates are off by. */
+static int load(const char *dir, struct record_set **set,
+                struct record_errors *x, struct err *e)
 {
-    int i;
-
-    if (x->n == x->cap) {
-        int64_t cap = x->cap == 0 ? 1024 : 2 * x->cap;
-        struct error *more = realloc(x->v, (size_t)cap * sizeof *more);
-        if (more == NULL) return err_nomem(e);
-        x->v = more;
-        x->cap = cap;
-    }
-    for (i = 0; i < x->n_source; i++)
-        if (strcmp(x->source[i], v.source) == 0) break;
-    if (i == RUN_MAX_SOURCES) return ERR_OK;
-    if (i == x->n_source) x->source[x->n_source++] = v.source;
-    v.source = x->source[i];
-    x->v[x->n++] = v;
-    return ERR_OK;
-}
-
-/* Every raw estimate that has a peak; one that does not apply has none. */
-static int collect(const struct record_set *set, struct errors *x,
-                   struct err *e)
-{
-    int64_t i, k, peak;
-    int rc = ERR_OK;
-
-    for (i = 0; i < set->n_case && rc == ERR_OK; i++)
-        for (k = 0; k < set->kase[i].n_row && rc == ERR_OK; k++) {
-            const struct record_row *r = &set->kase[i].row[k];
-            if (r->rank != RECORD_MAX || strcmp(r->term, "raw") != 0 ||
-                !r->measured || r->status == STATUS_REFUSED ||
-                !record_bytes(&set->kase[i], r->wave, RECORD_MAX, "peak",
-                              "total", &peak) || peak <= 0) continue;
-            rc = add_error(x, (struct error){r->source, i,
-                                             run_percent(r->bytes, peak)},
-                           e);
-        }
-    return rc;
-}
-
-/* By source as it came, then from the furthest under up. */
-static int by_error(const void *a, const void *b)
-{
-    const struct error *x = a, *y = b;
-
-    if (x->source != y->source) return strcmp(x->source, y->source);
-    if (x->percent != y->percent) return x->percent < y->percent ? -1 : 1;
-    return x->kase < y->kase ? -1 : x->kase > y->kase;
-}
-
-/* The part of the sorted errors that is of one source. */
-static const struct error *part_of(const struct errors *x,
-                                   const char *source, int64_t *n)
-{
-    int64_t first = 0, end;
-
-    while (first < x->n && x->v[first].source != source) first++;
-    for (end = first; end < x->n && x->v[end].source == source; end++)
-        continue;
-    *n = end - first;
-    return x->v + first;
-}
-
-static int load(const char *dir, struct record_set **set, struct errors *x,
-                struct err *e)
-{
+    int64_t i;
     int rc = record_read(dir, set, e);
 
-    if (rc == ERR_OK) rc = collect(*set, x, e);
-    if (rc == ERR_OK && x->n > 0)
-        qsort(x->v, (size_t)x->n, sizeof *x->v, by_error);
+    for (i = 0; rc == ERR_OK && i < (*set)->n_case; i++)
+        if (!record_errors_add(x, &(*set)->kase[i])) rc = err_nomem(e);
+    record_errors_sort(x);
     return rc;
 }
 
-static void sum_source(const struct errors *x, const char *source,
-                       struct run_source *out)
+/* An estimator that covers no wave is left out. */
+static void sum_source(const struct record_errors *x, int k,
+                       struct run_summary *to)
 {
-    int64_t n, i;
-    const struct error *v = part_of(x, source, &n);
+    struct run_source *out = &to->source[to->n_source];
+    const struct record_error *v;
+    int64_t n = record_errors_part(x, k, &v), i;
     double sum = 0;
 
-    snprintf(out->name, sizeof out->name, "%s", source);
+    if (n == 0) return;
+    to->n_source++;
+    snprintf(out->name, sizeof out->name, "%s", x->source[k]);
     out->waves = n;
     for (i = 0; i < n; i++) {
         out->under += v[i].percent < 0;
@@ -118,7 +49,7 @@ static void sum_source(const struct errors *x, const char *source,
 int run_summary(const char *dir, struct run_summary *out, struct err *e)
 {
     struct record_set *set = NULL;
-    struct errors x = {0};
+    struct record_errors x = {0};
     int64_t i;
     int k, rc = load(dir, &set, &x, e);
 
@@ -131,8 +62,8 @@ int run_summary(const char *dir, struct run_summary *out, struct err *e)
         out->failed += s == STATUS_ERROR || s == STATUS_WRONG;
     }
     for (k = 0; rc == ERR_OK && k < x.n_source; k++)
-        sum_source(&x, x.source[k], &out->source[out->n_source++]);
-    free(x.v);
+        sum_source(&x, k, out);
+    record_errors_free(&x);
     record_set_free(set);
     return rc;
 }
@@ -202,17 +133,19 @@ json_t *run_summary_json(const struct run_summary *s)
 
 /* ---- the worst ----------------------------------------------------------- */
 
-/* Marks count cases from one end of a source's errors. */
-static void mark_worst(const struct error *v, int64_t n, int64_t count,
+/* Marks count cases of the set from one end of a source's errors. */
+static void mark_worst(const struct record_set *set,
+                       const struct record_error *v, int64_t n, int64_t count,
                        bool over, bool *marked)
 {
-    int64_t i, at, seen = 0, last = -1;
+    const struct record_found *last = NULL;
+    int64_t i, at, seen = 0;
 
     for (i = 0; i < n && seen < count; i++) {
         at = over ? n - 1 - i : i;
-        if (v[at].kase == last) continue;
-        last = v[at].kase;
-        marked[last] = true;
+        if (v[at].c == last) continue;
+        last = v[at].c;
+        marked[last - set->kase] = true;
         seen++;
     }
 }
@@ -234,7 +167,7 @@ static int find_worst(const char *dir, const struct run_job *job,
                       struct err *e)
 {
     struct record_set *set = NULL;
-    struct errors x = {0};
+    struct record_errors x = {0};
     bool *marked = NULL;
     int64_t i, part, at;
     int k, rc = load(dir, &set, &x, e);
@@ -246,10 +179,11 @@ static int find_worst(const char *dir, const struct run_job *job,
         if (marked == NULL || *out == NULL) rc = err_nomem(e);
     }
     for (k = 0; rc == ERR_OK && k < x.n_source; k++) {
-        const struct error *v = part_of(&x, x.source[k], &part);
+        const struct record_error *v;
         if (strchr(x.source[k], '/') != NULL) continue;     /* a variant */
-        mark_worst(v, part, count, false, marked);
-        mark_worst(v, part, count, true, marked);
+        part = record_errors_part(&x, k, &v);
+        mark_worst(set, v, part, count, false, marked);
+        mark_worst(set, v, part, count, true, marked);
     }
     for (i = 0; rc == ERR_OK && i < set->n_case; i++) {
         if (!marked[i]) continue;
@@ -257,7 +191,7 @@ static int find_worst(const char *dir, const struct run_job *job,
         if (at >= 0) (*out)[(*n)++] = at;
     }
     free(marked);
-    free(x.v);
+    record_errors_free(&x);
     record_set_free(set);
     return rc;
 }

@@ -8,10 +8,7 @@
 static int plan_of(const struct scenario_case *c, const struct model *m,
                    struct plan *out, struct err *e)
 {
-    struct plan_options o = {
-        .cp = c->cp, .ep = c->ep, .tp = c->tp, .profile = c->profile,
-        .owned_ms = -1, .cut_rows = c->cut
-    };
+    struct plan_options o = run_plan_options(c);
 
     return c->batch_kind == BATCH_LAYOUT
            ? plan_from_layout(c->cp, c->layout, out, e)

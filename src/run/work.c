@@ -49,6 +49,14 @@ int64_t run_taken(const struct run_work *w, int64_t wave)
     return most;
 }
 
+struct plan_options run_plan_options(const struct scenario_case *c)
+{
+    return (struct plan_options){
+        .cp = c->cp, .ep = c->ep, .tp = c->tp, .profile = c->profile,
+        .owned_ms = -1, .cut_rows = c->cut
+    };
+}
+
 double run_percent(int64_t estimate, int64_t peak)
 {
     return ((double)estimate - (double)peak) / (double)peak * 100;

@@ -16,7 +16,7 @@ struct tally {
     double least, over;
 };
 
-static void count(struct tally *t, const struct error_at *x)
+static void count(struct tally *t, const struct record_error *x)
 {
     t->under += x->raw < x->peak;
     t->admitted += x->admitted < x->peak;
@@ -36,21 +36,21 @@ static void put_tally(struct view *v, struct table *t, const struct tally *x)
 /* The waves of a variant that knows less, or (exact) the same waves as
 ** those of the one that knows nothing. */
 static void put_variant(struct view *v, struct table *t,
-                        const struct errors *all, const char *knows,
+                        const struct record_errors *all, const char *knows,
                         const char *source, const char *waves_of)
 {
     struct tally own = {0}, published = {0};
-    const struct error_at *x;
+    const struct record_error *x;
     int64_t n, i;
     int k = 0;
 
     while (k < all->n_source && strcmp(all->source[k], waves_of) != 0) k++;
     if (k == all->n_source) return;
-    n = errors_part(all, k, &x);
+    n = record_errors_part(all, k, &x);
     for (i = 0; i < n; i++) {
-        struct error_at o, p;
-        if (!errors_at(x[i].c, x[i].wave, source, &o) ||
-            !errors_at(x[i].c, x[i].wave, BEFORE, &p)) continue;
+        struct record_error o, p;
+        if (!record_error_at(x[i].c, x[i].wave, source, &o) ||
+            !record_error_at(x[i].c, x[i].wave, BEFORE, &p)) continue;
         count(&own, &o);
         count(&published, &p);
     }
@@ -62,7 +62,7 @@ static void put_variant(struct view *v, struct table *t,
     put_tally(v, t, &published);
 }
 
-static bool knows_less(const struct errors *all)
+static bool knows_less(const struct record_errors *all)
 {
     int k;
 
@@ -75,7 +75,7 @@ static bool knows_less(const struct errors *all)
 /* What knowing of routing is worth in a scenario whose routing changes. */
 static void put_scenario(struct view *v, const char *scenario, bool *begun)
 {
-    struct errors all;
+    struct record_errors all;
     struct table *t;
     char id[100];
 
@@ -104,7 +104,7 @@ static void put_scenario(struct view *v, const char *scenario, bool *begun)
         put_variant(v, t, &all, "the wave, exactly", EVERYWHERE,
                     EVERYWHERE "/no-allowance");
     }
-    errors_free(&all);
+    record_errors_free(&all);
 }
 
 void sec_knowledge(struct view *v)

@@ -91,7 +91,7 @@ static void put_counts(struct view *v, const char *scenario, int64_t waves)
 
 /* A row of the table of errors: an estimator's waves under, its quantiles. */
 static void put_quantiles(struct view *v, struct table *t, const char *name,
-                          const struct error_at *x, int64_t n)
+                          const struct record_error *x, int64_t n)
 {
     static const int at[] = {0, 5, 50, 95, 100};
     int64_t under = 0, admitted = 0, i;
@@ -131,7 +131,7 @@ static const struct record_found *with_terms(const struct view *v,
 /* The two terms that the estimate has most too little (sign -1) or too much
 ** of, in MB. */
 static void put_terms(struct view *v, struct table *t,
-                      const struct error_at *x, int sign)
+                      const struct record_error *x, int sign)
 {
     const struct record_found *c = with_terms(v, x->c);
     struct buf b = BUF_INIT;
@@ -159,7 +159,8 @@ static void put_terms(struct view *v, struct table *t,
     buf_free(&b);
 }
 
-static void put_case(struct view *v, struct table *t, const struct error_at *x)
+static void put_case(struct view *v, struct table *t,
+                     const struct record_error *x)
 {
     const struct record_peak *p = record_peak_max(x->c, x->wave);
 
@@ -178,7 +179,7 @@ static void put_case(struct view *v, struct table *t, const struct error_at *x)
 
 /* Those under first, then the furthest over. */
 static void put_worst(struct view *v, const char *scenario, const char *name,
-                      const struct error_at *x, int64_t n)
+                      const struct record_error *x, int64_t n)
 {
     char id[200];
     struct table *t;
@@ -203,7 +204,7 @@ static void put_worst(struct view *v, const char *scenario, const char *name,
 /* A scenario of drawn cases: what was drawn, how far off, the worst. */
 static void put_sweep(struct view *v, const char *scenario)
 {
-    struct errors all;
+    struct record_errors all;
     struct table *t;
     char id[100];
     int k;
@@ -214,18 +215,18 @@ static void put_sweep(struct view *v, const char *scenario)
     t = doc_table(v->d, id, "estimator|>waves|>under|>least|>5 %|>median"
                   "|>95 %|>most|>admitted under");
     for (k = 0; k < all.n_source; k++) {
-        const struct error_at *x;
-        int64_t n = errors_part(&all, k, &x);
+        const struct record_error *x;
+        int64_t n = record_errors_part(&all, k, &x);
         if (strchr(all.source[k], '/') == NULL)
             put_quantiles(v, t, all.source[k], x, n);
     }
     for (k = all.n_source - 1; k >= 0; k--) {
-        const struct error_at *x;
-        int64_t n = errors_part(&all, k, &x);
+        const struct record_error *x;
+        int64_t n = record_errors_part(&all, k, &x);
         if (strchr(all.source[k], '/') == NULL)
             put_worst(v, scenario, all.source[k], x, n);
     }
-    errors_free(&all);
+    record_errors_free(&all);
 }
 
 void sec_sweep(struct view *v)
@@ -253,11 +254,11 @@ void sec_sweep_short(struct view *v, struct view *sweep)
     if (n == 0) return;
     doc_heading(v->d, 2, "shapes", "Other shapes");
     for (i = 0; i < n; i++) {
-        struct errors all;
+        struct record_errors all;
         errors_of(sweep, name[i], &all);
         for (k = 0; k < all.n_source; k++) {
-            const struct error_at *x;
-            int64_t waves = errors_part(&all, k, &x), under = 0;
+            const struct record_error *x;
+            int64_t waves = record_errors_part(&all, k, &x), under = 0;
             if (waves == 0 || strcmp(all.source[k], EVERYWHERE) != 0)
                 continue;
             while (under < waves && x[under].raw < x[under].peak) under++;
@@ -271,6 +272,6 @@ void sec_sweep_short(struct view *v, struct view *sweep)
                      x[(waves - 1) * 95 / 100].percent,
                      x[waves - 1].percent);
         }
-        errors_free(&all);
+        record_errors_free(&all);
     }
 }
