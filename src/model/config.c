@@ -415,16 +415,17 @@ static int read_text_config(struct config *c)
 static int read_family(struct config *c)
 {
     const char *type;
+    char list[256];
     struct js at;
     int rc = js_need(&c->outer, "model_type", &at, c->e);
 
     if (rc == ERR_OK) rc = js_string(&at, &type, c->e);
     if (rc != ERR_OK) return rc;
     c->family = family_find(type);
+    family_list(list, sizeof list);
     if (c->family == NULL)
         return js_error(&at, c->e, "\"%.64s\" is not supported (supported: "
-                        "%s; use a model of one of these)", type,
-                        family_list());
+                        "%s; use a model of one of these)", type, list);
     return read_text_config(c);
 }
 

@@ -1,6 +1,8 @@
 /* family.c - see family.h: the table of families */
 #include "model/family.h"
 
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct family_names plain = {
@@ -58,8 +60,23 @@ const struct family *family_find(const char *type)
     return NULL;
 }
 
-const char *family_list(void)
+/* Whether an earlier row has that type's text config, and so its name. */
+static bool is_text_of_another(size_t i)
 {
-    return "qwen3_next, qwen3_5_moe, qwen3_5, qwen3_moe, qwen3, qwen2_moe, "
-           "mixtral, llama";
+    size_t k;
+
+    for (k = 0; k < i; k++)
+        if (families[k].text_type != NULL &&
+            strcmp(families[k].text_type, families[i].type) == 0) return true;
+    return false;
+}
+
+void family_list(char *out, size_t cap)
+{
+    size_t i, n = 0;
+
+    for (i = 0; i < N_FAMILIES && n < cap; i++)
+        if (!is_text_of_another(i))
+            n += (size_t)snprintf(out + n, cap - n, "%s%s", n > 0 ? ", " : "",
+                                  families[i].type);
 }

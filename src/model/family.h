@@ -46,7 +46,8 @@ struct family {
 const struct family *family_at(int i);
 /* NULL when the type is not known. */
 const struct family *family_find(const char *type);
-/* The known types, for messages: "a, b, c". */
-const char *family_list(void);
+/* The known types, for messages: "a, b, c", cut where out ends. Of a model
+** and its text alone the first. */
+void family_list(char *out, size_t cap);
 
 #endif
