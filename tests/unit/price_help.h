@@ -91,6 +91,25 @@ static inline int64_t help_below(uint64_t *s, int64_t n)
     return (int64_t)(*s % (uint64_t)n);
 }
 
+/* Stages of rank r, of which its rows are known. */
+static inline void help_random_stages(struct two_ranks *t, int r, uint64_t *s)
+{
+    int64_t own = t->attention[r], i;
+
+    t->n_stage[r] = help_below(s, 4);
+    for (i = 0; i < t->n_stage[r]; i++) {
+        bool local = i == 0 && help_below(s, 4) > 0;
+        bool full = local || help_below(s, 2) == 0;
+        int64_t q = full ? own : help_below(s, own + 1);
+        int64_t k = local ? own : help_below(s, 60000);
+
+        t->at[r][i] = (struct stage){
+            .local = local, .q_full = full, .k_full = local, .q = q, .k = k,
+            .q_len = (q + 127) / 128 * 128, .k_len = (k + 127) / 128 * 128,
+        };
+    }
+}
+
 /* The recorded real batch (published.md 2). */
 static const struct two_ranks help_real = {
     .attention = {52480, 44314}, .gdn = {48194, 48600}, .n_stage = {1, 2},

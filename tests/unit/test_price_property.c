@@ -28,23 +28,6 @@ static int unload(void **state)
 
 static int64_t padded128(int64_t n) { return (n + 127) / 128 * 128; }
 
-static void random_stages(struct two_ranks *t, int r, uint64_t *s)
-{
-    int64_t own = t->attention[r], i;
-
-    t->n_stage[r] = help_below(s, 4);
-    for (i = 0; i < t->n_stage[r]; i++) {
-        bool local = i == 0 && help_below(s, 4) > 0;
-        bool full = local || help_below(s, 2) == 0;
-        int64_t q = full ? own : help_below(s, own + 1);
-        int64_t k = local ? own : help_below(s, 60000);
-        t->at[r][i] = (struct stage){
-            .local = local, .q_full = full, .k_full = local, .q = q, .k = k,
-            .q_len = padded128(q), .k_len = padded128(k),
-        };
-    }
-}
-
 static void random_group(struct two_ranks *t, struct price_group *g,
                          uint64_t *s)
 {
@@ -54,7 +37,7 @@ static void random_group(struct two_ranks *t, struct price_group *g,
     for (r = 0; r < 2; r++) {
         t->attention[r] = help_below(s, most) + (r == 0);
         t->gdn[r] = help_below(s, most);
-        random_stages(t, r, s);
+        help_random_stages(t, r, s);
     }
     *g = help_group(t, help_below(s, 8) > 0);
     if (help_below(s, 3) == 0) g->routed_rows = help_below(s, 2 * most);

@@ -38,24 +38,6 @@ struct known {
     int64_t states[2], chunks[2], pairs[2 * 40];
 };
 
-static void random_stages(struct two_ranks *t, int r, uint64_t *s)
-{
-    int64_t own = t->attention[r], i;
-
-    t->n_stage[r] = help_below(s, 4);
-    for (i = 0; i < t->n_stage[r]; i++) {
-        bool local = i == 0 && help_below(s, 4) > 0;
-        bool full = local || help_below(s, 2) == 0;
-        int64_t q = full ? own : help_below(s, own + 1);
-        int64_t k = local ? own : help_below(s, 60000);
-
-        t->at[r][i] = (struct stage){
-            .local = local, .q_full = full, .k_full = local, .q = q, .k = k,
-            .q_len = (q + 127) / 128 * 128, .k_len = (k + 127) / 128 * 128,
-        };
-    }
-}
-
 static void random_group(struct known *k, struct price_group *g, uint64_t *s)
 {
     int64_t most = help_below(s, 2) ? 200 : 100000;
@@ -64,7 +46,7 @@ static void random_group(struct known *k, struct price_group *g, uint64_t *s)
     for (r = 0; r < 2; r++) {
         k->t.attention[r] = help_below(s, most) + (r == 0);
         k->t.gdn[r] = help_below(s, most);
-        random_stages(&k->t, r, s);
+        help_random_stages(&k->t, r, s);
         k->states[r] = help_below(s, 20);
         k->chunks[r] = k->t.gdn[r] / 64 + help_below(s, 20);
         for (i = 0; i < 40; i++)
