@@ -51,6 +51,23 @@ static const char world_small[] =
     "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-06,"
     "\"hidden_act\":\"silu\",\"tie_word_embeddings\":false}}";
 
+/* world_small as qwen3_next: GDN projections fused, twice as many value as key
+** heads; every kind of adapter. */
+static const char world_fused[] =
+    "{\"model_type\":\"qwen3_next\",\"hidden_size\":16,"
+    "\"num_hidden_layers\":2,\"full_attention_interval\":2,"
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":8,"
+    "\"partial_rotary_factor\":0.25,\"rope_theta\":10000000,"
+    "\"linear_num_key_heads\":2,\"linear_num_value_heads\":4,"
+    "\"linear_key_head_dim\":4,\"linear_value_head_dim\":8,"
+    "\"linear_conv_kernel_dim\":4,\"num_experts\":4,"
+    "\"num_experts_per_tok\":2,\"moe_intermediate_size\":8,"
+    "\"shared_expert_intermediate_size\":8,\"vocab_size\":32,"
+    "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-06,"
+    "\"norm_topk_prob\":true,\"hidden_act\":\"silu\","
+    "\"mlp_only_layers\":[],\"decoder_sparse_step\":1,"
+    "\"tie_word_embeddings\":false}";
+
 struct world {
     struct model m;
     struct batch b;

@@ -11,25 +11,11 @@
 #include <string.h>
 
 #include "plan/gdn.h"
+#include "plan_draw.h"
+#include "plan_moe35.h"
 
 #define MAX_TOKENS 96
 #define MAX_CHUNKS MAX_TOKENS
-
-static uint64_t seed, rng_state;
-
-static uint64_t rng(void)
-{
-    uint64_t z = rng_state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static int64_t pick(int64_t lo, int64_t hi)
-{
-    return lo + (int64_t)(rng() % (uint64_t)(hi - lo + 1));
-}
 
 static void assert_near(double x, double want, double eps)
 {
@@ -47,23 +33,6 @@ struct naive {
     int64_t cp;
     double pairs[MAX_CHUNKS][MAX_CHUNKS];
 };
-
-static int64_t segment_at(const struct batch *b, int64_t row)
-{
-    int64_t i = 0;
-
-    while (row >= b->seg[i].start + b->seg[i].tokens) i++;
-    return i;
-}
-
-static bool visible(const struct batch *b, int64_t q, int64_t k)
-{
-    int64_t s = segment_at(b, q), t = segment_at(b, k);
-
-    if (s == t) return k <= q;
-    while (s >= 0 && s != t) s = b->seg[s].parent;
-    return s >= 0;
-}
 
 static void count_pairs(struct naive *n, const struct batch *b)
 {
@@ -187,8 +156,6 @@ static double naive_rank(const struct naive *n, int64_t r)
 }
 
 /* ---- random layouts ----------------------------------------------------- */
-
-static struct model moe35;
 
 static struct batch random_batch(void)
 {
@@ -484,21 +451,6 @@ static void old_chain_thresholds(void **state)
     }
 }
 
-static int load(void **state)
-{
-    struct err e;
-
-    (void)state;
-    return model_load("lua/models/Qwen3.6-35B-A3B.json", 0, &moe35, &e);
-}
-
-static int unload(void **state)
-{
-    (void)state;
-    model_free(&moe35);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,5 +462,5 @@ int main(void)
         cmocka_unit_test(four_ranks),
         cmocka_unit_test(old_chain_thresholds),
     };
-    return cmocka_run_group_tests(tests, load, unload);
+    return cmocka_run_group_tests(tests, moe35_load, moe35_free);
 }

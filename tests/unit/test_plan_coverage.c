@@ -12,31 +12,9 @@
 #include <string.h>
 
 #include "plan/config.h"
+#include "plan_draw.h"
 
 #define MAX_TOKENS 256
-
-static uint64_t seed, rng_state;
-
-static uint64_t rng(void)
-{
-    uint64_t z = rng_state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static int64_t pick(int64_t lo, int64_t hi)
-{
-    return lo + (int64_t)(rng() % (uint64_t)(hi - lo + 1));
-}
-
-#define CHECK(x) \
-    do { \
-        if (!(x)) \
-            fail_msg("PEAKPROOF_SEED=%llu: %s", (unsigned long long)seed, \
-                     #x); \
-    } while (0)
 
 /* ---- one random plan ---------------------------------------------------- */
 
@@ -150,23 +128,6 @@ static void check_partition(const struct plan *p, struct rows *by_rank,
 }
 
 /* ---- attention ---------------------------------------------------------- */
-
-static int64_t segment_at(const struct batch *b, int64_t row)
-{
-    int64_t i = 0;
-
-    while (row >= b->seg[i].start + b->seg[i].tokens) i++;
-    return i;
-}
-
-static bool visible(const struct batch *b, int64_t q, int64_t k)
-{
-    int64_t s = segment_at(b, q), t = segment_at(b, k);
-
-    if (s == t) return k <= q;
-    while (s >= 0 && s != t) s = b->seg[s].parent;
-    return s >= 0;
-}
 
 static uint8_t pairs[MAX_TOKENS][MAX_TOKENS];
 
@@ -420,18 +381,10 @@ static void one_case(void)
 
 static void random_forests(void **state)
 {
-    const char *replay = getenv("PEAKPROOF_SEED");
     const char *cases = getenv("PEAKPROOF_CASES");
-    int64_t i, n = cases != NULL ? atoll(cases) : 3000;
 
     (void)state;
-    for (i = 0; i < n; i++) {
-        seed = replay != NULL ? strtoull(replay, NULL, 10)
-                              : 0x5eed0000u + (uint64_t)i;
-        rng_state = seed;
-        one_case();
-        if (replay != NULL) break;
-    }
+    each_seed(0x5eed0000u, cases != NULL ? atoll(cases) : 3000, one_case);
 }
 
 static int load(void **state)

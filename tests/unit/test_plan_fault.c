@@ -11,10 +11,9 @@
 
 #include "fault.h"
 #include "plan/cache.h"
+#include "plan_moe35.h"
 
 #define DATA "lua/data/tau-airline-"
-
-static struct model moe35;
 
 static int plan_one(struct corpus *c, const int64_t *pick, int64_t n,
                     enum plan_profile profile, struct err *e)
@@ -76,18 +75,8 @@ static void every_allocation_fails_once(void **state)
 
 static int load(void **state)
 {
-    struct err e;
-
-    (void)state;
     fault_set(0);
-    return model_load("lua/models/Qwen3.6-35B-A3B.json", 0, &moe35, &e);
-}
-
-static int unload(void **state)
-{
-    (void)state;
-    model_free(&moe35);
-    return 0;
+    return moe35_load(state);
 }
 
 int main(void)
@@ -95,5 +84,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_fails_once),
     };
-    return cmocka_run_group_tests(tests, load, unload);
+    return cmocka_run_group_tests(tests, load, moe35_free);
 }

@@ -11,34 +11,13 @@
 #include <string.h>
 
 #include "plan/gdn.h"
+#include "plan_draw.h"
+#include "plan_moe35.h"
 
 #define N 14                /* segments */
 #define TOKENS 160
 #define RANKS 4
 #define GROUPS 16
-
-static uint64_t seed, rng_state;
-
-static uint64_t rng(void)
-{
-    uint64_t z = rng_state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static int64_t pick(int64_t lo, int64_t hi)
-{
-    return lo + (int64_t)(rng() % (uint64_t)(hi - lo + 1));
-}
-
-#define CHECK(x) \
-    do { \
-        if (!(x)) \
-            fail_msg("PEAKPROOF_SEED=%llu: %s", (unsigned long long)seed, \
-                     #x); \
-    } while (0)
 
 /* ---- the plain planner -------------------------------------------------- */
 
@@ -426,8 +405,6 @@ static struct set plain_search(struct plain *p)
 
 /* ---- both on one forest ------------------------------------------------- */
 
-static struct model moe35;
-
 static struct batch random_batch(void)
 {
     int64_t parent[N], tokens[N], n = pick(1, N), i, even = pick(1, 10);
@@ -512,32 +489,8 @@ static void one_case(void)
 
 static void random_forests(void **state)
 {
-    const char *replay = getenv("PEAKPROOF_SEED");
-    int64_t i;
-
     (void)state;
-    for (i = 0; i < 3000; i++) {
-        seed = replay != NULL ? strtoull(replay, NULL, 10)
-                              : 0x6d100000u + (uint64_t)i;
-        rng_state = seed;
-        one_case();
-        if (replay != NULL) break;
-    }
-}
-
-static int load(void **state)
-{
-    struct err e;
-
-    (void)state;
-    return model_load("lua/models/Qwen3.6-35B-A3B.json", 0, &moe35, &e);
-}
-
-static int unload(void **state)
-{
-    (void)state;
-    model_free(&moe35);
-    return 0;
+    each_seed(0x6d100000u, 3000, one_case);
 }
 
 int main(void)
@@ -545,5 +498,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_forests),
     };
-    return cmocka_run_group_tests(tests, load, unload);
+    return cmocka_run_group_tests(tests, moe35_load, moe35_free);
 }

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "plan/plan.h"
-
-static struct model moe35;
+#include "plan_moe35.h"
 
 static int make(const struct batch *b, int64_t cp, struct plan *p,
                 struct err *e)
@@ -215,21 +214,6 @@ static void more_ranks_than_tokens(void **state)
         }
 }
 
-static int load(void **state)
-{
-    struct err e;
-
-    (void)state;
-    return model_load("lua/models/Qwen3.6-35B-A3B.json", 0, &moe35, &e);
-}
-
-static int unload(void **state)
-{
-    (void)state;
-    model_free(&moe35);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,5 +224,5 @@ int main(void)
         cmocka_unit_test(bad_options),
         cmocka_unit_test(more_ranks_than_tokens),
     };
-    return cmocka_run_group_tests(tests, load, unload);
+    return cmocka_run_group_tests(tests, moe35_load, moe35_free);
 }

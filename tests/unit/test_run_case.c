@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
+#include "failing_source.h"
 #include "run/ranks.h"
 
 static atomic_int interrupt;
@@ -170,29 +171,7 @@ static void test_no_target(void **state)
 
 /* The cpu device with a source that fails from a rank's n-th segment on. */
 static struct { int64_t rank, n; } plant;
-static struct failing { struct mem_source inner; int64_t left, live; }
-    failing[2];
-
-static int failing_get(void *ctx, uint64_t bytes, uint64_t *addr,
-                       struct err *e)
-{
-    struct failing *f = ctx;
-    int rc;
-
-    if (f->left == 0) return err_set(e, ERR_OOM, "planted");
-    f->left--;
-    rc = f->inner.get(f->inner.ctx, bytes, addr, e);
-    if (rc == ERR_OK) f->live++;
-    return rc;
-}
-
-static void failing_put(void *ctx, uint64_t addr, uint64_t bytes)
-{
-    struct failing *f = ctx;
-
-    f->live--;
-    f->inner.put(f->inner.ctx, addr, bytes);
-}
+static struct failing failing[2];
 
 static int failing_open(const struct dev_options *o, struct dev **out,
                         struct err *e)

@@ -12,22 +12,6 @@
 #include "safetensors.h"
 #include "step_world.h"
 
-/* world_small as qwen3_next; value heads are twice the key heads. */
-static const char fused[] =
-    "{\"model_type\":\"qwen3_next\",\"hidden_size\":16,"
-    "\"num_hidden_layers\":2,\"full_attention_interval\":2,"
-    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":8,"
-    "\"partial_rotary_factor\":0.25,\"rope_theta\":10000000,"
-    "\"linear_num_key_heads\":2,\"linear_num_value_heads\":4,"
-    "\"linear_key_head_dim\":4,\"linear_value_head_dim\":8,"
-    "\"linear_conv_kernel_dim\":4,\"num_experts\":4,"
-    "\"num_experts_per_tok\":2,\"moe_intermediate_size\":8,"
-    "\"shared_expert_intermediate_size\":8,\"vocab_size\":32,"
-    "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-06,"
-    "\"norm_topk_prob\":true,\"hidden_act\":\"silu\","
-    "\"mlp_only_layers\":[],\"decoder_sparse_step\":1,"
-    "\"tie_word_embeddings\":false}";
-
 enum { H = 16, FFN = 8, EXPERTS = 4, KEY_HEADS = 2, K = 4, VALUE = 2 * 8 };
 
 /* ---- writing ------------------------------------------------------------ */
@@ -304,8 +288,8 @@ static void test_flat(void **state)
 static void test_fused(void **state)
 {
     (void)state;
-    round_trip(fused, true);
-    round_trip(fused, false);
+    round_trip(world_fused, true);
+    round_trip(world_fused, false);
 }
 
 /* A tensor that is missing, and one of another shape. */

@@ -5,34 +5,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "failing_source.h"
 #include "step_world.h"
-
-/* A source that fails at its n-th segment. */
-struct failing {
-    struct mem_source inner;
-    int64_t left, live;
-};
-
-static int failing_get(void *ctx, uint64_t bytes, uint64_t *addr,
-                       struct err *e)
-{
-    struct failing *f = ctx;
-    int rc;
-
-    if (f->left == 0) return err_set(e, ERR_OOM, "planted");
-    f->left--;
-    rc = f->inner.get(f->inner.ctx, bytes, addr, e);
-    if (rc == ERR_OK) f->live++;
-    return rc;
-}
-
-static void failing_put(void *ctx, uint64_t addr, uint64_t bytes)
-{
-    struct failing *f = ctx;
-
-    f->live--;
-    f->inner.put(f->inner.ctx, addr, bytes);
-}
 
 struct rank {
     const struct world *w;

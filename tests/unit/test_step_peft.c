@@ -15,22 +15,6 @@
 #define RATE 0.01
 enum { RANK = 2, FIRST = 3, ALL = 5 };
 
-/* Every kind of adapter: world_small as qwen3_next, GDN projections fused. */
-static const char fused[] =
-    "{\"model_type\":\"qwen3_next\",\"hidden_size\":16,"
-    "\"num_hidden_layers\":2,\"full_attention_interval\":2,"
-    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":8,"
-    "\"partial_rotary_factor\":0.25,\"rope_theta\":10000000,"
-    "\"linear_num_key_heads\":2,\"linear_num_value_heads\":4,"
-    "\"linear_key_head_dim\":4,\"linear_value_head_dim\":8,"
-    "\"linear_conv_kernel_dim\":4,\"num_experts\":4,"
-    "\"num_experts_per_tok\":2,\"moe_intermediate_size\":8,"
-    "\"shared_expert_intermediate_size\":8,\"vocab_size\":32,"
-    "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-06,"
-    "\"norm_topk_prob\":true,\"hidden_act\":\"silu\","
-    "\"mlp_only_layers\":[],\"decoder_sparse_step\":1,"
-    "\"tie_word_embeddings\":false}";
-
 /* ---- all experts of a session ------------------------------------------- */
 
 struct all { struct param_list list; double **value[PEFT_PARTS]; };
@@ -162,8 +146,8 @@ static void test_goes_on(void **state)
     goes_on(world_small, (struct run){.cp = 1, .ep = 1, .act = DT_F64});
     goes_on(world_small, (struct run){.cp = 2, .ep = 2, .act = DT_F32});
     goes_on(world_small, (struct run){.cp = 2, .ep = 2, .act = DT_BF16});
-    goes_on(fused, (struct run){.cp = 1, .ep = 1, .act = DT_F64});
-    goes_on(fused, (struct run){.cp = 2, .ep = 2, .act = DT_F32});
+    goes_on(world_fused, (struct run){.cp = 1, .ep = 1, .act = DT_F64});
+    goes_on(world_fused, (struct run){.cp = 2, .ep = 2, .act = DT_F32});
 }
 
 /* ---- folders of others --------------------------------------------------- */

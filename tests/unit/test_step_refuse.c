@@ -6,6 +6,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "failing_source.h"
 #include "step_cases.h"
 
 struct world {
@@ -105,33 +106,6 @@ static void test_rows(void **state)
 }
 
 /* ---- memory runs out ---------------------------------------------------- */
-
-/* A source that fails at its n-th segment. */
-struct failing {
-    struct mem_source inner;
-    int64_t left, live;
-};
-
-static int failing_get(void *ctx, uint64_t bytes, uint64_t *addr,
-                       struct err *e)
-{
-    struct failing *f = ctx;
-    int rc;
-
-    if (f->left == 0) return err_set(e, ERR_OOM, "planted");
-    f->left--;
-    rc = f->inner.get(f->inner.ctx, bytes, addr, e);
-    if (rc == ERR_OK) f->live++;
-    return rc;
-}
-
-static void failing_put(void *ctx, uint64_t addr, uint64_t bytes)
-{
-    struct failing *f = ctx;
-
-    f->live--;
-    f->inner.put(f->inner.ctx, addr, bytes);
-}
 
 /* A wave whose n-th segment fails: true when it got through. */
 static bool wave_with_segments(const struct step_config *c, int64_t n)
