@@ -4,10 +4,13 @@
 */
 #include "../unit/dev_fixture.h"
 #include "../emu/control.h"
+#include "called.h"
 
 extern const struct dev_ops cu_ops;
 
 enum { N = 8 };
+
+static struct called called;    /* by all tests */
 
 struct views {
     struct mat m[4], two, low;  /* [N, N], [N, 2 N] act; [N, N] bf16 */
@@ -29,6 +32,7 @@ struct calls {
 #define EACH_FAILS(name, ...)                                                \
     do {                                                                     \
         long n_;                                                             \
+        called.yes[CALLED_##name] = true;                                    \
         for (n_ = 1;; n_++) {                                                \
             int rc_;                                                         \
             emu_fail_at(n_);                                                 \
@@ -202,11 +206,19 @@ static void test_mixers(void **state)
     calls_free(c);
 }
 
+static void test_every_kernel(void **state)
+{
+    const char *name = called_not(&called);
+
+    (void)state;
+    if (name != NULL) fail_msg("no test here calls %s", name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_plain), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_mixers)
+        cmocka_unit_test(test_mixers), cmocka_unit_test(test_every_kernel)
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "dev/dev.h"
+#include "tests/cuda/called.h"
 #include "tests/emu/control.h"
 
 extern const struct dev_ops cu_ops;
@@ -19,6 +20,7 @@ enum { ROWS = 256, H = 2048, Q = 16, KV = 2, D = 256, HEADS = 4, K = 128,
 
 static struct dev *d;
 static struct err e;
+static struct called called;
 
 static void need(int rc, const char *what)
 {
@@ -29,6 +31,7 @@ static void need(int rc, const char *what)
 }
 
 #define RUN(name, ...) \
+    called.yes[CALLED_##name] = true, \
     need(d->k->name(d, &(struct k_##name){__VA_ARGS__}, &e), #name)
 
 /* Values between -1 and 1, or zero bytes for integers. */
@@ -180,6 +183,7 @@ static void rows_of_h(void)
 
 static void experts(void)
 {
+    static const int64_t half[] = {0, ROWS / 2, ROWS};
     int64_t counts[EXPERTS], pairs = ROWS * TOP;
     struct mat idx = mat(ROWS, TOP, DT_I64), weight = acc(ROWS, TOP);
     struct mat scores = acc(ROWS, EXPERTS), back = acc(ROWS, TOP);
@@ -199,6 +203,9 @@ static void experts(void)
     RUN(combine, .out = x, .x = act(pairs, H), .slot = slot, .top_k = TOP);
     RUN(gemm, .c = acc(ROWS, WIDE), .a = acc(ROWS, EXPERTS),
         .b = act(EXPERTS, WIDE), .alpha = 1);
+    RUN(group_gemm, .form = GROUP_NT, .c = act(ROWS, K), .a = act(ROWS, K),
+        .w = act(2 * K, K), .w_rows = K, .offset = half, .n_group = 2,
+        .alpha = 1);
     RUN(cross_entropy, .dlogits = logits, .logits = logits,
         .target = indices(ROWS, 4096), .weight = acc(ROWS, 1).p,
         .loss_sum = sum.p);
@@ -219,5 +226,7 @@ int main(void)
     rows_of_h();
     experts();
     cu_ops.close(d);
-    return 0;
+    if (called_not(&called) == NULL) return 0;
+    fprintf(stderr, "costs: %s is not run here\n", called_not(&called));
+    return 1;
 }
