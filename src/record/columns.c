@@ -21,10 +21,10 @@
     X(row, "reserved", WHOLE, reserved) X(row, "event", WHOLE, event) \
     X(row, "phase", TEXT, phase) X(row, "layer", KNOWN, layer) \
     X(row, "operator", TEXT, op) X(row, "category", TEXT, category) \
-    X(row, "received_pairs", KNOWN, received_pairs) \
-    X(row, "hybridep_bytes", KNOWN, hybridep_bytes) \
-    X(row, "retained_bytes", KNOWN, retained_bytes) \
-    X(row, "start_bytes", KNOWN, start_bytes)
+    X(row, "received_pairs", KNOWN, beside.received_pairs) \
+    X(row, "hybridep_bytes", KNOWN, beside.hybridep_bytes) \
+    X(row, "retained_bytes", KNOWN, beside.retained_bytes) \
+    X(row, "start_bytes", KNOWN, beside.start_bytes)
 
 #define INVENTORY(X, row) \
     X(row, "rank", WHOLE, rank) X(row, "layer", WHOLE, layer) \

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/keyset.h"
+#include "base/num.h"
 #include "record/columns.h"
 
 /* A file's text; of a run that is starting, where it may be missing or hold a
@@ -366,7 +367,7 @@ const struct record_peak *record_peak_of(const struct record_found *c,
 
 int64_t record_taken(const struct record_peak *p)
 {
-    return p->reserved + (p->hybridep_bytes > 0 ? p->hybridep_bytes : 0);
+    return p->reserved + num_max(p->beside.hybridep_bytes, 0);
 }
 
 const struct record_peak *record_peak_max(const struct record_found *c,

@@ -32,8 +32,7 @@ struct record_peak {
     int64_t allocated, requested, reserved, event;
     const char *phase, *op, *category;
     int64_t layer;          /* -1: outside the decoder */
-    /* -1: not known */
-    int64_t received_pairs, hybridep_bytes, retained_bytes, start_bytes;
+    struct record_beside beside;
 };
 
 /* A row of inventory.csv; words as they stand there. */

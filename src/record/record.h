@@ -105,17 +105,32 @@ struct record_tensor {
                                    it was freed */
 };
 
+/* What a row of peaks.csv says beside the peak; -1 where it is unknown or has
+** no meaning. One list, so that a number which nobody sets is unknown, not 0:
+**   received_pairs  pairs received in the most-loaded layer
+**   hybridep_bytes  dispatch buffers outside the allocator
+**   retained_bytes  allocated when the forward was over, less
+**   start_bytes     what was when the wave began */
+#define RECORD_BESIDE(X) \
+    X(received_pairs) X(hybridep_bytes) X(retained_bytes) X(start_bytes)
+
+struct record_beside {
+#define RECORD_NUMBER(name) int64_t name;
+    RECORD_BESIDE(RECORD_NUMBER)
+#undef RECORD_NUMBER
+};
+#define RECORD_UNKNOWN_NUMBER(name) .name = -1,
+#define RECORD_UNKNOWN \
+    (struct record_beside){RECORD_BESIDE(RECORD_UNKNOWN_NUMBER)}
+
 /* What one rank reached in one wave. */
 struct record_rank {
     bool absent;            /* nothing is known of it: no rows (import) */
     struct mem_peak peak;
+    struct record_beside beside;
     /* -1 where unknown or without meaning: */
-    int64_t received_max;   /* pairs received in the most-loaded layer */
-    int64_t hybridep_bytes; /* dispatch buffers outside the allocator */
     int64_t executor_bytes; /* records the step's executor holds */
     int64_t mirror_bytes;   /* the same by price_stage_records */
-    int64_t retained_bytes; /* allocated when the forward was over, less */
-    int64_t start_bytes;    /* what was when the wave began */
     bool has_kept;
     int64_t kept[LAYER_KINDS][CAT_COUNT];
 };

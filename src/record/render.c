@@ -194,9 +194,7 @@ static void put_peak_row(struct rows *r, int64_t rank,
         .phase = mem_phase_name((enum mem_phase)p->tag.phase),
         .layer = p->tag.layer, .op = p->tag.op,
         .category = category_name((enum category)p->tag.category),
-        .received_pairs = k->received_max,
-        .hybridep_bytes = k->hybridep_bytes,
-        .retained_bytes = k->retained_bytes, .start_bytes = k->start_bytes
+        .beside = k->beside
     };
 
     put_row(r, RECORD_PEAKS, &row);

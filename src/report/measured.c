@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
+
 const char *const measured_words[MEASURED_WHATS] = {
     [MEASURED_FORWARD] = "forward", [MEASURED_RETAINED] = "retained",
     [MEASURED_BACKWARD] = "forward + backward"
@@ -25,9 +27,8 @@ static int64_t ours_of(const struct record_found *c, enum measured_what what)
     for (i = 0; i < c->n_peak; i++) {
         const struct record_peak *p = &c->peak[i];
         if (p->wave != c->waves - 1) continue;
-        most = what == MEASURED_RETAINED
-               ? (p->retained_bytes > most ? p->retained_bytes : most)
-               : (p->allocated > most ? p->allocated : most);
+        most = num_max(most, what == MEASURED_RETAINED
+                             ? p->beside.retained_bytes : p->allocated);
     }
     return most;
 }

@@ -33,9 +33,8 @@ int import_new(const struct record_found *found, const char *from,
         }
         for (r = 0; r < found->shape.cp; r++)
             w->rank[r] = (struct record_rank){
-                .absent = true, .received_max = -1, .hybridep_bytes = -1,
-                .executor_bytes = -1, .mirror_bytes = -1,
-                .retained_bytes = -1, .start_bytes = -1
+                .absent = true, .beside = RECORD_UNKNOWN,
+                .executor_bytes = -1, .mirror_bytes = -1
             };
     }
     *out = m;
@@ -227,7 +226,7 @@ static void take_wave(struct import *m, const struct followed *f,
              (int64_t)rise(w->allocated, w->initial.allocated, first, last),
              (int64_t)rise(f->requested, w->initial.requested, first, last),
              (int64_t)reserved);
-    m->wave[wave].rank[rank].start_bytes =
+    m->wave[wave].rank[rank].beside.start_bytes =
         (int64_t)(first > 0 ? w->allocated[first - 1] : w->initial.allocated);
 }
 

@@ -38,12 +38,12 @@ static int check_rank(struct import *m, int64_t wave, int64_t rank,
                     PRId64 " B, the step of this case has %" PRId64 ": other "
                     "tokens, layers or ranks?", rank, wave, have,
                     p->allocated);
-    if (k->start_bytes >= 0 && p->start_bytes > 0
-        && k->start_bytes < p->start_bytes / 2)
+    if (k->beside.start_bytes >= 0 && p->beside.start_bytes > 0
+        && k->beside.start_bytes < p->beside.start_bytes / 2)
         import_warn(m, "rank %" PRId64 " of wave %" PRId64 ": begins with %"
                     PRId64 " B allocated, the case with %" PRId64 " (weights "
                     "and optimizer): what comes later counts into the peak",
-                    rank, wave, k->start_bytes, p->start_bytes);
+                    rank, wave, k->beside.start_bytes, p->beside.start_bytes);
     return ERR_OK;
 }
 

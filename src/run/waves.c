@@ -75,12 +75,13 @@ static int note_wave(struct run_work *w, const struct ranks_one *o, int64_t i,
 
     run_time(w, &w->wave[i], o->rank, "step", o->wave[i].ns);
     out->peak = got->peak;
-    out->received_max = w->model.experts > 0 ? got->received_max : -1;
-    out->hybridep_bytes = (int64_t)got->hybridep_bytes;
+    out->beside = RECORD_UNKNOWN;
+    if (w->model.experts > 0) out->beside.received_pairs = got->received_max;
+    out->beside.hybridep_bytes = (int64_t)got->hybridep_bytes;
+    out->beside.retained_bytes = got->retained_bytes;
+    out->beside.start_bytes = (int64_t)got->start_bytes;
     /* one rank has no executor to mirror */
     out->executor_bytes = w->plan->cp > 1 ? got->records_bytes : -1;
-    out->retained_bytes = got->retained_bytes;
-    out->start_bytes = (int64_t)got->start_bytes;
     out->mirror_bytes = w->plan->cp == 1 ? -1
         : price_stage_records(&w->model, p->stage, p->n_stage,
                               p->attention_rows, PRICE_Q_BLOCK,

@@ -45,7 +45,7 @@ int64_t run_taken(const struct run_work *w, int64_t wave)
 
     for (i = 0; v->measured && i < w->c->cp; i++)
         most = num_max(most, (int64_t)v->rank[i].peak.reserved +
-                             num_max(v->rank[i].hybridep_bytes, 0));
+                             num_max(v->rank[i].beside.hybridep_bytes, 0));
     return most;
 }
 

@@ -20,6 +20,9 @@ $ grep '^import.*max,.*\(total\|raw\|admitted\),' p/records.csv
 $ peakproof report p >files; grep -c imported.md files; grep '`real-40`' p/imported.md | tr -s ' '
 > 1
 > | `real-40` | cold | 96,794 | 24.040 | 70.000 | 1 | none | +7.5 % | +18.2 % | +7.4 % | +18.1 % | -5.7 % UNDER | +3.8 % |
+$ grep '^import' p/peaks.csv
+> import,pr-accuracy,real-40,0,cold,0,23300000000,23200000000,70000000000,0,none,,,other,,,,
+> import,pr-accuracy,real-40,0,cold,1,24040000000,24000000000,70000000000,0,none,,,other,,,,
 $ peakproof explain p import/pr-accuracy/real-40 >text; peakproof explain p dry/pr-accuracy/real-40 >text
 $ peakproof explain p real-40
 ! peakproof: p: case 'real-40' stands in dry/pr-accuracy and in import/pr-accuracy (write DEVICE/SCENARIO/CASE)

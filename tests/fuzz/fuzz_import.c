@@ -32,8 +32,8 @@ static void read_peaks(const char *path)
          .bytes = 1200, .note = ""},
     };
     static const struct record_peak peak[] = {
-        {.rank = 0, .allocated = 5000, .start_bytes = 100},
-        {.rank = 1, .allocated = 6000, .start_bytes = 100},
+        {.rank = 0, .allocated = 5000, .beside.start_bytes = 100},
+        {.rank = 1, .allocated = 6000, .beside.start_bytes = 100},
     };
     struct record_found f = {
         .shape = {.device = "dry", .scenario = "s", .name = "c", .cp = CP,

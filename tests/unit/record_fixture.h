@@ -55,11 +55,13 @@ static inline int64_t fixture_sum(const int64_t by[CAT_COUNT])
 static inline void fixture_peak(struct record_rank *k, int64_t unit,
                                 int64_t layer)
 {
-    *k = (struct record_rank){.received_max = 387176, .hybridep_bytes = 1000,
+    *k = (struct record_rank){.beside = RECORD_UNKNOWN,
                               .executor_bytes = 8 * unit,
-                              .retained_bytes = 24 * unit,
-                              .start_bytes = 1 << 20,
                               .mirror_bytes = 8 * unit, .has_kept = true};
+    k->beside.received_pairs = 387176;
+    k->beside.hybridep_bytes = 1000;
+    k->beside.retained_bytes = 24 * unit;
+    k->beside.start_bytes = 1 << 20;
     fixture_terms(k->peak.by, unit, layer % 4 != 3, true);
     k->kept[LAYER_ATTENTION][CAT_ATTENTION] = 9 * unit;
     k->kept[LAYER_ATTENTION][CAT_ATTENTION_RECORDS] = 8 * unit;

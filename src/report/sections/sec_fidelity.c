@@ -19,8 +19,8 @@ static double share(const struct record_found *c, int64_t wave)
     int64_t i, most = -1;
 
     for (i = 0; i < c->n_peak; i++)
-        if (c->peak[i].wave == wave && c->peak[i].received_pairs > most)
-            most = c->peak[i].received_pairs;
+        if (c->peak[i].wave == wave && c->peak[i].beside.received_pairs > most)
+            most = c->peak[i].beside.received_pairs;
     if (most < 0 || s->top_k == 0 || s->tokens == 0) return NAN;
     even = (double)s->tokens * (double)s->top_k;
     if (s->ep > 1) even /= (double)s->cp;

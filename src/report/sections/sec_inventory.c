@@ -70,7 +70,7 @@ static int64_t pairs_of(const struct record_found *c)
     const struct record_peak *p = record_peak_of(c, view_wave(c, true), 0);
 
     return p != NULL && strcmp(c->shape.routing, "balanced") == 0 &&
-           p->received_pairs > 0 ? p->received_pairs : 0;
+           p->beside.received_pairs > 0 ? p->beside.received_pairs : 0;
 }
 
 static bool is_paired(const struct line *x)
