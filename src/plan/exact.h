@@ -8,8 +8,8 @@
 
 #include "plan/search.h"
 
-/* Packed rows [start, end) that rank holds and whose keys go in one wave. */
-struct region { int64_t start, end, rank, wave; };
+/* Packed rows [start, end) that rank holds and whose keys go in one round. */
+struct region { int64_t start, end, rank, round; };
 
 /* Packed rows [start, end) that stand from row on in some other numbering. */
 struct place { int64_t start, end, row; };
@@ -24,7 +24,7 @@ struct held_list { struct held *v; int64_t n; };
 
 /* The attention layout as ranges. */
 struct ownership {
-    int64_t cp, waves;
+    int64_t cp, rounds;
     struct region *region;      /* ascending, covering all rows */
     int64_t n_region;
     struct held_list held;

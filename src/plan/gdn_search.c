@@ -5,7 +5,7 @@
 #include "base/num.h"
 #include "plan/gdn.h"
 
-#define MAX_GROUPS 16
+#define MAX_CHANGES 16
 #define MAX_BEAM 2
 #define MAX_BRANCH 4
 #define MAX_STALE 2
@@ -13,13 +13,13 @@
 #define MAX_SETS 64
 
 /* Segments added to a set or taken from it together. */
-struct group { uint64_t *bits; };
+struct change { uint64_t *bits; };
 
 struct chain_search {
     struct gdn *g;
     struct arena *arena;
-    struct group group[MAX_GROUPS];
-    int n_group;
+    struct change change[MAX_CHANGES];
+    int n_change;
     struct chain_set seen[MAX_SETS];    /* every set scored so far */
     int n_seen;
     struct chain_set beam[MAX_BEAM];
@@ -88,7 +88,7 @@ static void keep_best(const struct gdn *g, struct chain_set *list, int *n,
     list[at] = *x;
 }
 
-/* ---- groups ------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------- */
 
 /* A single legal segment or all legal children of one parent: members
 ** [first, first + n) of the list by parent. */
@@ -110,25 +110,25 @@ static int compare_candidates(const void *x, const void *y)
     return (a->earliest > b->earliest) - (a->earliest < b->earliest);
 }
 
-static void add_group(struct chain_search *s, const uint64_t *bits)
+static void add_change(struct chain_search *s, const uint64_t *bits)
 {
     struct gdn *g = s->g;
     int64_t w;
     bool empty = true;
     int i;
 
-    if (s->n_group == num_min(MAX_GROUPS, g->config->candidates)) return;
+    if (s->n_change == num_min(MAX_CHANGES, g->config->candidates)) return;
     for (w = 0; w < g->words; w++) empty = empty && bits[w] == 0;
-    for (i = 0; i < s->n_group; i++)
-        if (same_bits(g, s->group[i].bits, bits)) return;
+    for (i = 0; i < s->n_change; i++)
+        if (same_bits(g, s->change[i].bits, bits)) return;
     if (empty) return;
-    s->group[i].bits = ARENA_TAKE(s->arena, g->words, uint64_t);
-    if (s->group[i].bits == NULL) {
+    s->change[i].bits = ARENA_TAKE(s->arena, g->words, uint64_t);
+    if (s->change[i].bits == NULL) {
         s->failed = true;
         return;
     }
-    memcpy(s->group[i].bits, bits, (size_t)g->words * sizeof *bits);
-    s->n_group++;
+    memcpy(s->change[i].bits, bits, (size_t)g->words * sizeof *bits);
+    s->n_change++;
 }
 
 /* What a candidate's segments cost chained and whole, for its order. */
@@ -200,7 +200,7 @@ static bool list_candidates(struct chain_search *s, int64_t *member,
 }
 
 /* All, all roots, all others; then singles and siblings. */
-static void find_groups(struct chain_search *s, uint64_t *all)
+static void find_changes(struct chain_search *s, uint64_t *all)
 {
     struct gdn *g = s->g;
     uint64_t *bits = ARENA_TAKE(s->arena, g->words, uint64_t);
@@ -212,17 +212,17 @@ static void find_groups(struct chain_search *s, uint64_t *all)
         s->failed = true;
         return;
     }
-    add_group(s, all);
+    add_change(s, all);
     for (i = 0; i < g->n_legal; i++)
         if (parent_of(g, i) < 0) bits[i / 64] |= UINT64_C(1) << (i % 64);
-    add_group(s, bits);
+    add_change(s, bits);
     for (w = 0; w < g->words; w++) bits[w] ^= all[w];
-    add_group(s, bits);
-    for (i = 0; i < n && s->n_group < MAX_GROUPS && !s->failed; i++) {
+    add_change(s, bits);
+    for (i = 0; i < n && s->n_change < MAX_CHANGES && !s->failed; i++) {
         memset(bits, 0, (size_t)g->words * sizeof *bits);
         for (j = c[i].first; j < c[i].first + c[i].n; j++)
             bits[member[j] / 64] |= UINT64_C(1) << (member[j] % 64);
-        add_group(s, bits);
+        add_change(s, bits);
     }
 }
 
@@ -248,21 +248,21 @@ static bool intersects(const struct gdn *g, const struct chain_set *set,
     return false;
 }
 
-/* Groups to change a set by: in order those it does not hold, then from the
-** end those it has a part in. */
-static int choose_groups(const struct chain_search *s,
+/* What to change a set by: in order what it does not hold, then from the end
+** what it has a part in. */
+static int choose_changes(const struct chain_search *s,
                          const struct chain_set *set, int limit, int *chosen)
 {
-    bool taken[MAX_GROUPS] = {false};
+    bool taken[MAX_CHANGES] = {false};
     int n = 0, i;
 
-    for (i = 0; i < s->n_group && n < limit; i++) {
-        if (contains(s->g, set, s->group[i].bits)) continue;
+    for (i = 0; i < s->n_change && n < limit; i++) {
+        if (contains(s->g, set, s->change[i].bits)) continue;
         taken[i] = true;
         chosen[n++] = i;
     }
-    for (i = s->n_group - 1; i >= 0 && n < limit; i--)
-        if (!taken[i] && intersects(s->g, set, s->group[i].bits))
+    for (i = s->n_change - 1; i >= 0 && n < limit; i--)
+        if (!taken[i] && intersects(s->g, set, s->change[i].bits))
             chosen[n++] = i;
     return n;
 }
@@ -273,16 +273,16 @@ static void add_neighbours(struct chain_search *s, const struct chain_set *set,
 {
     struct gdn *g = s->g;
     int limit = (int)num_min(MAX_BRANCH, g->config->branch);
-    int chosen[MAX_BRANCH], count = choose_groups(s, set, limit, chosen), i;
+    int chosen[MAX_BRANCH], count = choose_changes(s, set, limit, chosen), i;
     int64_t w;
 
     for (i = 0; i < count && !s->failed; i++) {
-        const uint64_t *group = s->group[chosen[i]].bits;
-        bool has = contains(g, set, group);
+        const uint64_t *change = s->change[chosen[i]].bits;
+        bool has = contains(g, set, change);
         struct chain_set x;
         for (w = 0; w < g->words; w++)
-            bits[w] = has ? set->bits[w] & ~group[w]
-                          : set->bits[w] | group[w];
+            bits[w] = has ? set->bits[w] & ~change[w]
+                          : set->bits[w] | change[w];
         x = score_set(s, bits);
         if (!s->failed)
             keep_best(g, list, n, MAX_BEAM * (MAX_BRANCH + 1), &x);
@@ -315,7 +315,7 @@ static struct chain_set climb(struct chain_search *s, uint64_t *all,
     keep_best(g, s->beam, &s->n_beam, MAX_BEAM, &best);
     keep_best(g, s->beam, &s->n_beam, MAX_BEAM, &full);
     if (best.score - full.score > g->config->gate) best = full;
-    find_groups(s, all);
+    find_changes(s, all);
     for (steps = 0; steps < g->config->steps && stale < MAX_STALE; steps++) {
         if (s->failed) break;
         step(s, bits);

@@ -44,7 +44,7 @@ json_t *plan_to_json(const struct plan *p, double plan_ms)
                      "format", 1, "tokens", (json_int_t)p->tokens,
                      "chunk", (json_int_t)p->chunk,
                      "chunks", (json_int_t)p->chunks,
-                     "fetch_waves", (json_int_t)p->fetch_waves,
+                     "fetch_waves", (json_int_t)p->rounds,
                      "attention_rows", rows_to_json(p, LAYER_ATTENTION),
                      "gdn_rows", rows_to_json(p, LAYER_GDN),
                      "chained", p->chained, "score_ms", p->score_ms,

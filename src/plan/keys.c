@@ -3,7 +3,7 @@
 
 #include "base/num.h"
 
-/* A fetched run of rows; its region knows source and wave. */
+/* A fetched run of rows; its region knows source and round. */
 struct key { int64_t start, end, region; };
 
 /* Every row of a chain sees the same rows before it, so what a rank needs of
@@ -50,7 +50,7 @@ static int64_t cut_keys(const struct ownership *o, const struct chains *c,
     return n;
 }
 
-/* The keys of one wave, numbered in the order of arrival: rows and first
+/* The keys of one round, numbered in the order of arrival: rows and first
 ** are counted, so every source's numbers start where they must. */
 static void place_keys(const struct ownership *o, const struct key *key,
                        struct fetch *f)
@@ -72,8 +72,8 @@ static void place_keys(const struct ownership *o, const struct key *key,
     }
 }
 
-/* One rank's fetches of one wave, in the order in which rows arrive. */
-static bool fetch_wave(const struct ownership *o, const struct key *key,
+/* One rank's fetches of one round, in the order in which rows arrive. */
+static bool fetch_round(const struct ownership *o, const struct key *key,
                        int64_t n, struct arena *keep, struct arena *scratch,
                        struct fetch *f)
 {
@@ -101,17 +101,17 @@ struct fetch *fetches_make(const struct ownership *o, const struct chains *c,
 {
     int64_t *need = ARENA_TAKE(scratch, c->n, int64_t), rank, v, n, i, end;
     struct key *key = ARENA_TAKE(scratch, c->n + o->n_region, struct key);
-    struct fetch *f = ARENA_TAKE(scratch, o->cp * o->waves, struct fetch);
+    struct fetch *f = ARENA_TAKE(scratch, o->cp * o->rounds, struct fetch);
 
     if (need == NULL || key == NULL || f == NULL) return NULL;
     for (rank = 0; rank < o->cp; rank++) {
         find_need(c, rank, need);
         n = cut_keys(o, c, rank, need, key);
-        for (v = 0, i = 0; v < o->waves; v++, i = end) {
-            for (end = i; end < n && o->region[key[end].region].wave == v;)
+        for (v = 0, i = 0; v < o->rounds; v++, i = end) {
+            for (end = i; end < n && o->region[key[end].region].round == v;)
                 end++;
-            if (!fetch_wave(o, key + i, end - i, keep, scratch,
-                            &f[rank * o->waves + v]))
+            if (!fetch_round(o, key + i, end - i, keep, scratch,
+                            &f[rank * o->rounds + v]))
                 return NULL;
         }
     }

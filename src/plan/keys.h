@@ -8,7 +8,7 @@
 
 #include "plan/chains.h"
 
-/* What one rank fetches in one wave. */
+/* What one rank fetches in one round. */
 struct fetch {
     struct places at;           /* ascending packed rows; row: where received */
     struct range *received;     /* [at.n] packed rows, by source, ascending */
@@ -16,7 +16,7 @@ struct fetch {
     int64_t *rows;              /* [cp] rows from each source */
 };
 
-/* The fetches of all ranks, [cp][waves], in scratch. What plans hold of them
+/* The fetches of all ranks, [cp][rounds], in scratch. What plans hold of them
 ** (received, rows) comes from keep. NULL: out of memory. */
 struct fetch *fetches_make(const struct ownership *o, const struct chains *c,
                            struct arena *keep, struct arena *scratch);

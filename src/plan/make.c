@@ -37,9 +37,9 @@ static bool cut_chunks(struct steps *s)
 
     c->start = ARENA_TAKE(&s->scratch, cp + 1, int64_t);
     l->owner = ARENA_TAKE(&s->scratch, cp, uint8_t);
-    l->wave = ARENA_TAKE(&s->scratch, cp, uint8_t);
-    l->waves = 1;
-    if (c->start == NULL || l->owner == NULL || l->wave == NULL) return false;
+    l->round = ARENA_TAKE(&s->scratch, cp, uint8_t);
+    l->rounds = 1;
+    if (c->start == NULL || l->owner == NULL || l->round == NULL) return false;
     for (r = 0; r < cp; r++) {
         end = cut_start(tokens, s->options->cut_rows, cp, r + 1);
         if (end == c->start[c->n]) continue;
@@ -137,7 +137,7 @@ static int plan_all(struct steps *s, struct err *e)
     p->rank = ARENA_TAKE(&p->arena, p->cp, struct rank_plan);
     if (p->rank == NULL || !plan_chunks(s) || !plan_attention(s))
         return err_nomem(e);
-    p->fetch_waves = s->own.waves;
+    p->rounds = s->own.rounds;
     rc = stages_make(p, &s->own, s->config->attention.block, &s->scratch, e);
     if (rc != ERR_OK) return rc;
     if (!plan_gdn(s) ||

@@ -46,9 +46,9 @@ static void find_regions(const struct chunks *c, const struct layout *l,
 
     for (i = 0; i < c->n; i++) {
         if (i == 0 || l->owner[i] != l->owner[i - 1] ||
-            l->wave[i] != l->wave[i - 1])
+            l->round[i] != l->round[i - 1])
             o->region[o->n_region++] = (struct region){
-                c->start[i], 0, l->owner[i], l->wave[i]
+                c->start[i], 0, l->owner[i], l->round[i]
             };
         o->region[o->n_region - 1].end = c->start[i + 1];
     }
@@ -86,7 +86,7 @@ static bool sort_by_rank(struct ownership *o, struct arena *a)
 bool ownership_make(const struct chunks *c, const struct layout *l,
                     int64_t cp, struct arena *a, struct ownership *out)
 {
-    struct ownership o = {.cp = cp, .waves = cp > 1 ? l->waves : 0};
+    struct ownership o = {.cp = cp, .rounds = cp > 1 ? l->rounds : 0};
     int64_t *row = ARENA_TAKE(a, cp, int64_t), i;
 
     o.region = ARENA_TAKE(a, c->n, struct region);

@@ -99,7 +99,7 @@ int plan_from_layout(int64_t cp, const struct rank_plan *ranks,
         rc = check_rank(&ranks[i], i, e);
         p.tokens += ranks[i].attention_rows;
         gdn += ranks[i].gdn_rows;
-        p.fetch_waves = num_max(p.fetch_waves, ranks[i].n_stage - 1);
+        p.rounds = num_max(p.rounds, ranks[i].n_stage - 1);
     }
     if (rc == ERR_OK && gdn != p.tokens)
         rc = err_set(e, ERR_INPUT, "layout: %" PRId64 " attention rows but %"

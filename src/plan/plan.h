@@ -31,13 +31,13 @@
 enum { PLAN_STAGE_BLOCK = 128 };
 
 /* One attention stage of one rank. Stage 0 is the local one; stage v + 1
-** holds the keys fetched in wave v. All ranks have the same number of
+** holds the keys fetched in round v. All ranks have the same number of
 ** stages; one without work has q = k = 0 and q_full false.
 **
-** Exact plans: slices are in stage rows. They come in groups of equal
-** (q, n_q): the groups' query ranges are disjoint and ascend, inside a group
-** the key ranges are disjoint and ascend, and only a group's last slice may
-** be causal. Every query of a stage sees at least one key.
+** Exact plans: slices are in stage rows. They come in bands of equal
+** (q, n_q): the bands' query ranges are disjoint and ascend, inside a band
+** the key ranges are disjoint and ascend, and only a band's last slice may be
+** causal. Every query of a stage sees at least one key.
 **
 ** A remote stage's keys arrive from rank 0, 1, ... in turn, recv_rows[s] of
 ** them from rank s, each rank's in ascending order: stage key row i is the
@@ -121,7 +121,7 @@ struct plan {
     int64_t cp;
     int64_t tokens;
     int64_t chunk, chunks;  /* planner's chunk; 0 for recorded layouts */
-    int64_t fetch_waves;
+    int64_t rounds;         /* of fetches: "fetch_waves" */
     bool exact;
     bool chained;           /* some GDN segment is split over ranks */
     double score_ms;        /* modelled cost of the attention layout */
@@ -142,7 +142,7 @@ struct plan_options {
     enum plan_profile profile;
     double owned_ms;        /* < 0: from the model's shape and ep */
     /* Forced cuts, for tests; 0: none. Rank 0 holds rows [0, cut) and the
-    ** others share the rest, at any row, in one wave. cut_rows cuts attention
+    ** others share the rest, at any row, in one round. cut_rows cuts attention
     ** and, unless gdn_cut_rows says otherwise, GDN layout; segments that lie
     ** across the cut are chained there. */
     int64_t cut_rows, gdn_cut_rows;

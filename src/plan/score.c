@@ -16,7 +16,7 @@ struct run { int64_t first, end, rank; };
 /* Rows and the runs of consecutive chunks they stand in. */
 struct count { int64_t rows, ranges; };
 
-/* One rank's part in one wave. */
+/* One rank's part in one round. */
 struct tally {
     int64_t pairs;
     struct count q, recv, send;
@@ -33,7 +33,7 @@ bool search_init(struct search *s, const struct attention_config *config,
                          .work = work};
     s->run = ARENA_TAKE(a, chunks->n, struct run);
     s->need = ARENA_TAKE(a, chunks->n, uint64_t);
-    s->tally = ARENA_TAKE(a, cp * PLAN_MAX_WAVES, struct tally);
+    s->tally = ARENA_TAKE(a, cp * PLAN_MAX_ROUNDS, struct tally);
     s->local_pairs = ARENA_TAKE(a, cp, int64_t);
     s->own_rows = ARENA_TAKE(a, cp, int64_t);
     s->own_ranges = ARENA_TAKE(a, cp, int64_t);
@@ -70,9 +70,9 @@ static void find_needs(struct search *s, int64_t n_run)
 }
 
 static struct tally *tally_of(const struct search *s, int64_t rank,
-                              int64_t wave)
+                              int64_t round)
 {
-    return &s->tally[rank * PLAN_MAX_WAVES + wave];
+    return &s->tally[rank * PLAN_MAX_ROUNDS + round];
 }
 
 /* Pairs of run q's queries with the keys of run k, or of itself. */
@@ -87,14 +87,14 @@ static void add_pairs(struct search *s, const struct layout *l,
         return;
     }
     for (; j < k->end; j = end) {
-        for (end = j + 1; end < k->end && l->wave[end] == l->wave[j];) end++;
-        tally_of(s, q->rank, l->wave[j])->pairs +=
+        for (end = j + 1; end < k->end && l->round[end] == l->round[j];) end++;
+        tally_of(s, q->rank, l->round[j])->pairs +=
             pairs_in(s->chunks, q->first, q->end, j, end);
     }
 }
 
 /* Chunk j as a source of keys: the ranks that newly need it start a range,
-** those that needed the chunk before it (of the same owner and wave) continue
+** those that needed the chunk before it (of the same owner and round) continue
 ** one. Ranges so count by source; the stage that reads them is taken to count
 ** them alike, which the description leaves open and three ranks can tell. A
 ** sender counts every peer and, once more, their union: a quirk of the
@@ -103,14 +103,14 @@ static void count_keys(struct search *s, const struct layout *l, int64_t j)
 {
     int64_t owner = l->owner[j], rows = chunk_rows(s->chunks, j);
     uint64_t peers = s->need[j] & ~(UINT64_C(1) << owner), before = 0, m;
-    struct tally *from = tally_of(s, owner, l->wave[j]);
+    struct tally *from = tally_of(s, owner, l->round[j]);
 
     if (peers == 0) return;
-    if (j > 0 && l->owner[j - 1] == owner && l->wave[j - 1] == l->wave[j])
+    if (j > 0 && l->owner[j - 1] == owner && l->round[j - 1] == l->round[j])
         before = s->need[j - 1];
     for (m = peers; m != 0; m &= m - 1) {
         int64_t rank = __builtin_ctzll(m);
-        struct tally *to = tally_of(s, rank, l->wave[j]);
+        struct tally *to = tally_of(s, rank, l->round[j]);
         bool starts = (before >> rank & 1) == 0;
         to->recv.rows += rows;
         to->recv.ranges += starts;
@@ -122,13 +122,13 @@ static void count_keys(struct search *s, const struct layout *l, int64_t j)
     from->send.ranges += (before & ~(UINT64_C(1) << owner)) == 0;
 }
 
-/* Chunk j as queries: it takes part in every wave that fetched keys it sees.
+/* Chunk j as queries: it takes part in every round that fetched keys it sees.
 ** Keys come first, so the reach of earlier chunks decides. */
 static void count_queries(struct search *s, const struct layout *l, int64_t j)
 {
     int64_t v;
 
-    for (v = 0; v < l->waves; v++) {
+    for (v = 0; v < l->rounds; v++) {
         struct tally *t = tally_of(s, l->owner[j], v);
         if (t->reach < j) continue;
         t->q.rows += chunk_rows(s->chunks, j);
@@ -145,7 +145,7 @@ static void count_all(struct search *s, const struct layout *l)
     memset(s->local_pairs, 0, (size_t)s->cp * sizeof *s->local_pairs);
     memset(s->own_rows, 0, (size_t)s->cp * sizeof *s->own_rows);
     memset(s->own_ranges, 0, (size_t)s->cp * sizeof *s->own_ranges);
-    for (i = 0; i < s->cp * PLAN_MAX_WAVES; i++)
+    for (i = 0; i < s->cp * PLAN_MAX_ROUNDS; i++)
         s->tally[i] = (struct tally){.reach = -1, .q_end = -1};
     for (i = 0; i < n_run; i++) {
         const struct run *r = &s->run[i];
@@ -178,7 +178,7 @@ static double forward_ms(const double *stage, const double *fetch, int64_t n,
     return t;
 }
 
-/* Backward runs the waves first and hides a reduction behind what follows. */
+/* Backward runs the rounds first and hides a reduction behind what follows. */
 static double backward_ms(const double *stage, const double *reduce, int64_t n,
                           double local)
 {
@@ -199,12 +199,12 @@ static bool is_active(const struct tally *t)
 }
 
 /* Stages overlap with the fetch of the next one (planner.md 4). */
-static double direction_ms(const struct search *s, int64_t rank, int64_t waves,
+static double direction_ms(const struct search *s, int64_t rank, int64_t rounds,
                            bool backward)
 {
     const struct attention_config *c = s->config;
     double per_row = backward ? c->reduce : c->fetch;
-    double stage[PLAN_MAX_WAVES], comm[PLAN_MAX_WAVES], local = 0;
+    double stage[PLAN_MAX_ROUNDS], comm[PLAN_MAX_ROUNDS], local = 0;
     struct stage_load own = {
         (double)s->local_pairs[rank], s->own_rows[rank], s->own_rows[rank],
         s->own_ranges[rank], s->own_ranges[rank]
@@ -212,7 +212,7 @@ static double direction_ms(const struct search *s, int64_t rank, int64_t waves,
     int64_t v, n = 0;
 
     if (own.pairs > 0) local = plan_stage_cost(c, backward, false, &own);
-    for (v = 0; v < waves; v++) {
+    for (v = 0; v < rounds; v++) {
         const struct tally *t = tally_of(s, rank, v);
         struct stage_load load = {
             (double)t->pairs, t->q.rows, t->recv.rows, t->q.ranges,
@@ -237,8 +237,8 @@ double search_score(struct search *s, const struct layout *l, double *rank_ms)
     s->work->scores++;
     for (r = 0; r < s->cp; r++) {
         double owned = (double)s->own_rows[r] * s->config->owned;
-        rank_ms[r] = direction_ms(s, r, l->waves, false) + owned / 3
-                   + direction_ms(s, r, l->waves, true) + owned * (2.0 / 3);
+        rank_ms[r] = direction_ms(s, r, l->rounds, false) + owned / 3
+                   + direction_ms(s, r, l->rounds, true) + owned * (2.0 / 3);
         if (rank_ms[r] > worst) worst = rank_ms[r];
     }
     return worst;

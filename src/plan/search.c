@@ -16,23 +16,24 @@
 #define PROBE_CANDIDATES 2
 #define MAX_CANDIDATES 8
 
-struct limits { int64_t steps, candidates, waves; };
+struct limits { int64_t steps, candidates, rounds; };
 
 static struct limits limits_for(int64_t chunks)
 {
-    if (chunks < 64) return (struct limits){8, 8, PLAN_MAX_WAVES};
+    if (chunks < 64) return (struct limits){8, 8, PLAN_MAX_ROUNDS};
     if (chunks < 128) return (struct limits){4, 6, 3};
     return (struct limits){2, 4, 2};
 }
 
-void search_set_waves(const struct search *s, struct layout *l, int64_t waves)
+void search_set_rounds(const struct search *s, struct layout *l,
+                       int64_t rounds)
 {
     int64_t i;
 
-    assert(waves >= 1 && waves <= PLAN_MAX_WAVES);
-    l->waves = waves;
+    assert(rounds >= 1 && rounds <= PLAN_MAX_ROUNDS);
+    l->rounds = rounds;
     for (i = 0; i < s->chunks->n; i++)
-        l->wave[i] = (uint8_t)(i * waves / s->chunks->n);
+        l->round[i] = (uint8_t)(i * rounds / s->chunks->n);
 }
 
 /* ---- start -------------------------------------------------------------- */
@@ -206,13 +207,13 @@ static bool take_layout(struct arena *a, int64_t n, struct layout *l)
 {
     *l = (struct layout){0};
     l->owner = ARENA_TAKE(a, n, uint8_t);
-    l->wave = ARENA_TAKE(a, n, uint8_t);
-    return l->owner != NULL && l->wave != NULL;
+    l->round = ARENA_TAKE(a, n, uint8_t);
+    return l->owner != NULL && l->round != NULL;
 }
 
 bool search_run(struct search *s, struct arena *a, struct layout *out)
 {
-    int64_t n = s->chunks->n, waves;
+    int64_t n = s->chunks->n, rounds;
     struct limits limits = limits_for(n);
     double *prefix = ARENA_TAKE(a, n + 1, double);
     uint8_t *start = ARENA_TAKE(a, n, uint8_t);
@@ -222,11 +223,11 @@ bool search_run(struct search *s, struct arena *a, struct layout *out)
         !take_layout(a, n, &l))
         return false;
     split_evenly(s, prefix, start);
-    for (waves = 1; waves <= num_min(limits.waves, n); waves++) {
+    for (rounds = 1; rounds <= num_min(limits.rounds, n); rounds++) {
         memcpy(l.owner, start, (size_t)n);
-        search_set_waves(s, &l, waves);
+        search_set_rounds(s, &l, rounds);
         climb(s, &l, limits);
-        if (waves > 1 && l.score + SAME_MS >= out->score) continue;
+        if (rounds > 1 && l.score + SAME_MS >= out->score) continue;
         swap = *out;
         *out = l;
         l = swap;

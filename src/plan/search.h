@@ -1,5 +1,5 @@
 /*
-** search.h - which rank owns which chunk, and in which wave its keys are
+** search.h - which rank owns which chunk, and in which round its keys are
 ** fetched: the attention layout (planner.md 4 and 5). Used inside the
 ** module.
 ** Inside src/plan.
@@ -9,12 +9,12 @@
 
 #include "plan/chunks.h"
 
-#define PLAN_MAX_WAVES 4
+#define PLAN_MAX_ROUNDS 4
 
 struct layout {
     uint8_t *owner;         /* [chunks] rank */
-    uint8_t *wave;          /* [chunks] wave its keys are fetched in */
-    int64_t waves;
+    uint8_t *round;         /* [chunks] round its keys are fetched in */
+    int64_t rounds;
     double score;           /* the slowest rank's modelled ms */
 };
 
@@ -27,7 +27,7 @@ struct search {
     /* scratch of one score, see score.c */
     struct run *run;        /* [chunks] */
     uint64_t *need;         /* [chunks] */
-    struct tally *tally;    /* [cp][PLAN_MAX_WAVES] */
+    struct tally *tally;    /* [cp][PLAN_MAX_ROUNDS] */
     int64_t *local_pairs;   /* [cp] */
     int64_t *own_rows;      /* [cp] */
     int64_t *own_ranges;    /* [cp] */
@@ -40,8 +40,9 @@ bool search_init(struct search *s, const struct attention_config *config,
 /* Modelled ms of every rank into rank_ms[cp]; returns the largest. */
 double search_score(struct search *s, const struct layout *l, double *rank_ms);
 
-/* wave[i] for a number of waves: chunks in equal shares, in order. */
-void search_set_waves(const struct search *s, struct layout *l, int64_t waves);
+/* round[i] for a number of rounds: chunks in equal shares, in order. */
+void search_set_rounds(const struct search *s, struct layout *l,
+                       int64_t rounds);
 
 /* The layout the planner takes. out's arrays come from the arena. */
 bool search_run(struct search *s, struct arena *a, struct layout *out);

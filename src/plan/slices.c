@@ -10,7 +10,7 @@
 void slices_reset(struct slices *s)
 {
     s->made += s->n;
-    s->n = s->last = s->group = 0;
+    s->n = s->last = s->band = 0;
 }
 
 void slices_free(struct slices *s)
@@ -66,13 +66,13 @@ static int put_rows(struct slices *s, const struct places *key, int64_t start,
 /* ---- joining ------------------------------------------------------------ */
 
 /* Keys of several sources may arrive in another order than packed. */
-static void sort_group(struct slices *s)
+static void sort_band(struct slices *s)
 {
     int64_t i, j;
 
-    for (i = s->group + 1; i < s->n; i++) {
+    for (i = s->band + 1; i < s->n; i++) {
         struct slice x = s->v[i];
-        for (j = i; j > s->group && s->v[j - 1].k > x.k; j--)
+        for (j = i; j > s->band && s->v[j - 1].k > x.k; j--)
             s->v[j] = s->v[j - 1];
         s->v[j] = x;
     }
@@ -82,12 +82,12 @@ static void sort_group(struct slices *s)
 ** starts on a diagonal further right. */
 static void join_keys(struct slices *s)
 {
-    int64_t i, n = s->group;
+    int64_t i, n = s->band;
 
-    for (i = s->group; i < s->n; i++) {
+    for (i = s->band; i < s->n; i++) {
         const struct slice *x = &s->v[i];
         struct slice *y = &s->v[n - 1];
-        if (n > s->group && y->k + y->n_k == x->k) {
+        if (n > s->band && y->k + y->n_k == x->k) {
             if (x->causal) y->diag = y->n_k;
             y->causal = x->causal;
             y->n_k += x->n_k;
@@ -98,15 +98,15 @@ static void join_keys(struct slices *s)
     s->n = n;
 }
 
-/* The group's queries come right after the last one's. Do they see the same
+/* The band's queries come right after the last one's. Do they see the same
 ** keys, the triangle's own rows aside? */
 static bool continues(const struct slices *s)
 {
-    int64_t i, n = s->group - s->last;
+    int64_t i, n = s->band - s->last;
 
-    if (s->n - s->group != n) return false;
+    if (s->n - s->band != n) return false;
     for (i = 0; i < n; i++) {
-        const struct slice *x = &s->v[s->last + i], *y = &s->v[s->group + i];
+        const struct slice *x = &s->v[s->last + i], *y = &s->v[s->band + i];
         if (x->k != y->k || x->causal != y->causal) return false;
         if (x->causal ? y->diag != x->diag + x->n_q : y->n_k != x->n_k)
             return false;
@@ -115,27 +115,27 @@ static bool continues(const struct slices *s)
 }
 
 /* Queries that see the same keys as those before go into the same slices. */
-static void finish_group(struct slices *s, int64_t row, int64_t rows)
+static void finish_band(struct slices *s, int64_t row, int64_t rows)
 {
-    int64_t i, n = s->n - s->group;
+    int64_t i, n = s->n - s->band;
 
-    sort_group(s);
+    sort_band(s);
     join_keys(s);
-    if (s->group > 0 && continues(s)) {
-        n = s->n - s->group;
+    if (s->band > 0 && continues(s)) {
+        n = s->n - s->band;
         for (i = 0; i < n; i++) {
             s->v[s->last + i].n_q += rows;
-            s->v[s->last + i].n_k = s->v[s->group + i].n_k;
+            s->v[s->last + i].n_k = s->v[s->band + i].n_k;
         }
-        s->n = s->group;
+        s->n = s->band;
         return;
     }
-    for (i = s->group; i < s->n; i++) {
+    for (i = s->band; i < s->n; i++) {
         s->v[i].q = row;
         s->v[i].n_q = rows;
     }
-    s->last = s->group;
-    s->group = s->n;
+    s->last = s->band;
+    s->band = s->n;
 }
 
 /* ---- one query ---------------------------------------------------------- */
@@ -171,8 +171,8 @@ int slices_add(struct slices *s, const struct chains *c, const struct query *q,
     if (rc == ERR_OK)
         rc = put_rows(s, key, c->v[q->chain].start, q->start, e);
     if (rc == ERR_OK && local) rc = put(s, q->row, rows, true, e);
-    if (rc != ERR_OK || s->n == s->group) return rc;
+    if (rc != ERR_OK || s->n == s->band) return rc;
     *any = true;
-    finish_group(s, row, rows);
+    finish_band(s, row, rows);
     return ERR_OK;
 }

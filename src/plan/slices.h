@@ -17,7 +17,7 @@ struct slices {
     struct slice *v;            /* malloc: grows, and is copied at the end */
     int64_t n, cap;
     int64_t made;               /* of the stages before this one */
-    int64_t last, group;        /* first slice of the last finished group, and
+    int64_t last, band;         /* first slice of the last finished band, and
                                    of the one being made */
     int64_t *path;              /* scratch, [chains->deepest] */
     int64_t allocations;

@@ -11,7 +11,7 @@ struct maker {
     struct plan *plan;
     const struct ownership *own;
     struct chains chains;
-    struct fetch *fetch;        /* [cp][waves] */
+    struct fetch *fetch;        /* [cp][rounds] */
     struct slices slices;
     struct places query;        /* scratch: one stage's queries */
     int64_t block;
@@ -75,10 +75,10 @@ static int make_local(struct maker *m, int64_t rank, struct stage *s,
     return make_queries(m, rank, &m->own->own[rank], s, e);
 }
 
-static int make_remote(struct maker *m, int64_t rank, int64_t wave,
+static int make_remote(struct maker *m, int64_t rank, int64_t round,
                        struct stage *s, struct err *e)
 {
-    struct fetch *f = &m->fetch[rank * m->own->waves + wave];
+    struct fetch *f = &m->fetch[rank * m->own->rounds + round];
     int64_t i;
 
     for (i = 0; i < m->plan->cp; i++) s->k += f->rows[i];
@@ -107,7 +107,7 @@ static int64_t to_local(const struct places *own, const struct range *packed,
 }
 
 /* What a rank sends is what the others fetch of it, in their order. */
-static bool make_sends(struct maker *m, int64_t rank, int64_t wave,
+static bool make_sends(struct maker *m, int64_t rank, int64_t round,
                        struct stage *s)
 {
     struct plan *p = m->plan;
@@ -117,13 +117,13 @@ static bool make_sends(struct maker *m, int64_t rank, int64_t wave,
 
     s->send_first = ARENA_TAKE(&p->arena, p->cp + 1, int64_t);
     for (r = 0; r < p->cp; r++) {
-        f = &m->fetch[r * m->own->waves + wave];
+        f = &m->fetch[r * m->own->rounds + round];
         most += f->first[rank + 1] - f->first[rank];
     }
     s->send = ARENA_TAKE(&p->arena, most, struct range);
     if (s->send_first == NULL || s->send == NULL) return false;
     for (r = 0; r < p->cp; r++) {
-        f = &m->fetch[r * m->own->waves + wave];
+        f = &m->fetch[r * m->own->rounds + round];
         n = to_local(own, f->received + f->first[rank],
                      f->first[rank + 1] - f->first[rank],
                      s->send + s->send_first[r]);
@@ -138,11 +138,11 @@ static int make_rank(struct maker *m, int64_t rank, struct err *e)
     int64_t v;
     int rc;
 
-    r->n_stage = m->own->waves + 1;
+    r->n_stage = m->own->rounds + 1;
     r->stage = ARENA_TAKE(&m->plan->arena, r->n_stage, struct stage);
     if (r->stage == NULL) return err_nomem(e);
     rc = make_local(m, rank, &r->stage[0], e);
-    for (v = 0; v < m->own->waves && rc == ERR_OK; v++) {
+    for (v = 0; v < m->own->rounds && rc == ERR_OK; v++) {
         struct stage *s = &r->stage[v + 1];
         rc = make_remote(m, rank, v, s, e);
         if (rc == ERR_OK && !make_sends(m, rank, v, s)) rc = err_nomem(e);

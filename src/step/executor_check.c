@@ -32,7 +32,7 @@ int executor_records(const struct model *m, const struct stage *stage,
     struct rank_plan ranks[2] = {{.attention_rows = own, .stage = list,
                                   .n_stage = n},
                                  {.attention_rows = own}};
-    struct plan plan = {.cp = 2, .rank = ranks, .fetch_waves = n};
+    struct plan plan = {.cp = 2, .rank = ranks, .rounds = n};
     struct step s = {.m = m, .rp = ranks, .dev = &dev, .cp = 2, .e = e};
     struct mem_config config = {0};
     int rc;

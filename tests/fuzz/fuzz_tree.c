@@ -44,7 +44,7 @@ static void check_plan(const struct plan *p)
         const struct rank_plan *x = &p->rank[r];
         attention += x->attention_rows;
         gdn += x->gdn_rows;
-        if (x->n_stage != p->fetch_waves + 1) abort();
+        if (x->n_stage != p->rounds + 1) abort();
         for (i = 0; i < x->n_stage; i++) pairs += stage_pairs(&x->stage[i]);
         for (i = 0; i < x->n_piece; i++)
             if (x->piece[i].from_rank >= p->cp) abort();

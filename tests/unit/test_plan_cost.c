@@ -58,7 +58,7 @@ static void stats(const struct naive *n, const bool *mask, int64_t *rows,
     }
 }
 
-/* Chunks of owner s in wave v (-1: any) that rank r's queries see. */
+/* Chunks of owner s in round v (-1: any) that rank r's queries see. */
 static void key_mask(const struct naive *n, int64_t r, int64_t s, int64_t v,
                      bool *mask)
 {
@@ -66,7 +66,7 @@ static void key_mask(const struct naive *n, int64_t r, int64_t s, int64_t v,
 
     for (j = 0; j < n->chunks->n; j++) {
         mask[j] = false;
-        if (n->l->owner[j] != s || (v >= 0 && n->l->wave[j] != v)) continue;
+        if (n->l->owner[j] != s || (v >= 0 && n->l->round[j] != v)) continue;
         for (i = 0; i < n->chunks->n; i++)
             mask[j] = mask[j] || (n->l->owner[i] == r && n->pairs[i][j] > 0);
     }
@@ -88,7 +88,7 @@ static void query_load(const struct naive *n, int64_t r, const bool *keys,
     stats(n, q, &load->q, &load->q_ranges);
 }
 
-static bool wave_load(const struct naive *n, int64_t r, int64_t v,
+static bool round_load(const struct naive *n, int64_t r, int64_t v,
                       struct stage_load *load, int64_t *rows, int64_t *ranges)
 {
     bool keys[MAX_CHUNKS] = {false}, sent[MAX_CHUNKS] = {false};
@@ -114,7 +114,8 @@ static bool wave_load(const struct naive *n, int64_t r, int64_t v,
 
 static double naive_direction(const struct naive *n, int64_t r, bool backward)
 {
-    double stage[PLAN_MAX_WAVES], comm[PLAN_MAX_WAVES], local = 0, t, done = 0;
+    double stage[PLAN_MAX_ROUNDS], comm[PLAN_MAX_ROUNDS];
+    double local = 0, t, done = 0;
     struct stage_load load = {0};
     int64_t v, rows, ranges, w = 0, i;
     bool own[MAX_CHUNKS];
@@ -123,8 +124,8 @@ static double naive_direction(const struct naive *n, int64_t r, bool backward)
     query_load(n, r, own, &load);
     stats(n, own, &load.k, &load.k_ranges);
     if (load.pairs > 0) local = plan_stage_cost(n->c, backward, false, &load);
-    for (v = 0; v < n->l->waves; v++) {
-        if (!wave_load(n, r, v, &load, &rows, &ranges)) continue;
+    for (v = 0; v < n->l->rounds; v++) {
+        if (!round_load(n, r, v, &load, &rows, &ranges)) continue;
         stage[w] = plan_stage_cost(n->c, backward, true, &load);
         comm[w++] = plan_comm_cost(n->c, backward ? n->c->reduce : n->c->fetch,
                                    rows, ranges);
@@ -177,9 +178,9 @@ static void one_score(struct naive *n)
     struct plan_options o = {.cp = pick(1, 6), .ep = 1, .tp = 1,
                              .owned_ms = -1,
                              .profile = pick(0, 1) ? PLAN_NEW : PLAN_OLD};
-    uint8_t owner[MAX_CHUNKS], wave[MAX_CHUNKS];
+    uint8_t owner[MAX_CHUNKS], round[MAX_CHUNKS];
     double ms[PLAN_MAX_RANKS];
-    struct layout l = {owner, wave, 1, 0};
+    struct layout l = {owner, round, 1, 0};
     struct arena a = ARENA_INIT;
     struct plan_work work = {0};
     struct plan_config c;
@@ -194,7 +195,7 @@ static void one_score(struct naive *n)
     assert_true(chunks_cut(&c.attention, b.tokens, o.cp, &a, &chunks));
     assert_true(chunks_count_pairs(&chunks, &b, &a, &work));
     assert_true(search_init(&s, &c.attention, &chunks, o.cp, &a, &work));
-    search_set_waves(&s, &l, pick(1, PLAN_MAX_WAVES));
+    search_set_rounds(&s, &l, pick(1, PLAN_MAX_ROUNDS));
     for (j = 0; j < chunks.n; j++)
         owner[j] = (uint8_t)(j > 0 && pick(0, 1) ? owner[j - 1]
                                                  : pick(0, o.cp - 1));
@@ -314,8 +315,8 @@ static void gdn_scores(const struct model *m, enum plan_profile profile,
 {
     struct plan_options o = {.cp = cp, .ep = 1, .tp = 1, .profile = profile,
                              .owned_ms = -1};
-    uint8_t wave[8] = {0}, own[8];
-    struct layout l = {own, wave, 1, 0};
+    uint8_t round[8] = {0}, own[8];
+    struct layout l = {own, round, 1, 0};
     struct arena a = ARENA_INIT;
     struct plan_work work = {0};
     struct ownership held;

@@ -240,7 +240,7 @@ static void check_attention(const struct plan *p)
 
     memset(pairs, 0, sizeof pairs);
     for (r = 0; r < p->cp; r++) {
-        CHECK(p->rank[r].n_stage == p->fetch_waves + 1);
+        CHECK(p->rank[r].n_stage == p->rounds + 1);
         for (i = 0; i < p->rank[r].n_stage; i++) {
             check_stage(p, r, i);
             check_fetch(p, r, i);

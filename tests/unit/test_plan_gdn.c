@@ -458,9 +458,9 @@ static void one_case(void)
     struct batch b = random_batch();
     struct gdn_config c;
     int64_t start[TOKENS + 2], ranks = pick(1, RANKS), i, r;
-    uint8_t owner[TOKENS + 2], wave[TOKENS + 2] = {0};
+    uint8_t owner[TOKENS + 2], round[TOKENS + 2] = {0};
     struct chunks chunks = {.start = start};
-    struct layout l = {owner, wave, 1, 0};
+    struct layout l = {owner, round, 1, 0};
     struct plan_work work = {0};
     struct arena a = ARENA_INIT;
     struct ownership own;

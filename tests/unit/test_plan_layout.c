@@ -34,7 +34,7 @@ static void recorded_layout(void **state)
     (void)state;
     assert_int_equal(plan_from_layout(2, r, &p, &e), ERR_OK);
     assert_int_equal(p.tokens, 96794);
-    assert_int_equal(p.fetch_waves, 1);
+    assert_int_equal(p.rounds, 1);
     assert_false(p.exact);
     assert_int_equal(p.rank[1].stage[1].k, 16504);
     assert_true(p.rank[1].stage[0].k_full);

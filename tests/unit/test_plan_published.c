@@ -93,7 +93,7 @@ static void single_sequences(void **state)
                         r->n - r->gdn);
             assert_int_equal(p.chunk, r->chunk);
             assert_int_equal(p.chunks, r->count);
-            assert_int_equal(p.fetch_waves, 1);
+            assert_int_equal(p.rounds, 1);
             assert_int_equal(p.chained, r->n >= 8191);
             if (k == 1) assert_near(p.score_ms, r->score, 1e-6);
             plan_free(&p);
@@ -142,7 +142,7 @@ static void the_published_short_sequence(void **state)
     p = make(&moe35, &b, (struct plan_options){
         .cp = 2, .profile = PLAN_OLD, .owned_ms = -1});
     assert_rows(&p, 1536, 511, 2047, 0);
-    assert_int_equal(p.fetch_waves, 1);
+    assert_int_equal(p.rounds, 1);
     plan_free(&p);
     batch_free(&b);
 }
@@ -200,7 +200,7 @@ static void the_random_batch(void **state)
         assert_rows(&p, 105600, 105153, 105626, 105127);
         assert_int_equal(p.chunk, 1408);
         assert_int_equal(p.chunks, 150);
-        assert_int_equal(p.fetch_waves, 1);
+        assert_int_equal(p.rounds, 1);
         assert_int_equal(p.rank[1].n_stage, 2);
         assert_int_equal(s[0].q, 105153);
         assert_int_equal(s[0].q_len, 105216);
@@ -253,7 +253,7 @@ static void a_real_wave(void **state)
         assert_rows(&p, rows[ep - 1], 96904 - rows[ep - 1], 47915, 48989);
         assert_int_equal(p.chunk, 640);
         assert_int_equal(p.chunks, 152);
-        assert_int_equal(p.fetch_waves, 1);
+        assert_int_equal(p.rounds, 1);
         assert_true(p.chained);
         assert_true(p.rank[1].stage[1].q_full);
         assert_int_equal(p.rank[1].stage[1].k, keys[ep - 1]);
@@ -344,13 +344,13 @@ static void forty_eight_chunks(void **state)
         plan_free(&p);
     }
     p = causal(48, 4, PLAN_OLD, -1);
-    assert_true(p.fetch_waves > 1);
-    assert_int_equal(p.fetch_waves, 2);
+    assert_true(p.rounds > 1);
+    assert_int_equal(p.rounds, 2);
     for (i = 0; i < 4; i++)
         assert_int_equal(p.rank[i].attention_rows, four[i] * 512);
     plan_free(&p);
     p = causal(48, 4, PLAN_NEW, 0);
-    assert_int_equal(p.fetch_waves, 1);
+    assert_int_equal(p.rounds, 1);
     for (i = 0; i < 4; i++)
         assert_int_equal(p.rank[i].attention_rows, four[i] * 512);
     plan_free(&p);

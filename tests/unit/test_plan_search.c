@@ -24,7 +24,7 @@ struct plain {
     const struct chunks *chunks;
     struct search *score;
     int64_t n, ranks;
-    int steps, candidates, waves;
+    int steps, candidates, rounds;
     double pairs[MAX_CHUNKS];   /* of a chunk's queries */
 };
 
@@ -32,8 +32,8 @@ static void set_limits(struct plain *p)
 {
     p->steps = p->n < 64 ? 8 : p->n < 128 ? 4 : 2;
     p->candidates = p->n < 64 ? 8 : p->n < 128 ? 6 : 4;
-    p->waves = p->n < 64 ? 4 : p->n < 128 ? 3 : 2;
-    if (p->waves > p->n) p->waves = (int)p->n;
+    p->rounds = p->n < 64 ? 4 : p->n < 128 ? 3 : 2;
+    if (p->rounds > p->n) p->rounds = (int)p->n;
 }
 
 static void split(const struct plain *p, uint8_t *owner)
@@ -158,12 +158,12 @@ static void plain_search(struct plain *p, struct layout *l, uint8_t *best)
 
     set_limits(p);
     split(p, start);
-    for (w = 1; w <= p->waves; w++) {
+    for (w = 1; w <= p->rounds; w++) {
         int64_t i;
         double score;
         memcpy(l->owner, start, (size_t)p->n);
-        l->waves = w;
-        for (i = 0; i < p->n; i++) l->wave[i] = (uint8_t)(i * w / p->n);
+        l->rounds = w;
+        for (i = 0; i < p->n; i++) l->round[i] = (uint8_t)(i * w / p->n);
         s = 0;
         if (p->ranks >= 8 || p->ranks < 2) s = p->steps;
         if (p->ranks >= 4 && p->ranks < 8)
@@ -176,7 +176,7 @@ static void plain_search(struct plain *p, struct layout *l, uint8_t *best)
         best_w = w;
         memcpy(best, l->owner, (size_t)p->n);
     }
-    l->waves = best_w;
+    l->rounds = best_w;
     l->score = best_score;
 }
 
@@ -206,8 +206,8 @@ static void one_case(void)
     struct plan_work work = {0};
     struct plan_config c;
     struct batch b = random_batch(512, pick(0, 3) ? pick(1, 40) : 70);
-    uint8_t owner[MAX_CHUNKS], wave[MAX_CHUNKS], best[MAX_CHUNKS];
-    struct layout l = {owner, wave, 1, 0}, got;
+    uint8_t owner[MAX_CHUNKS], round[MAX_CHUNKS], best[MAX_CHUNKS];
+    struct layout l = {owner, round, 1, 0}, got;
     struct chunks chunks = {0};
     struct search s;
     struct plain p;
@@ -227,7 +227,7 @@ static void one_case(void)
         for (i = 0; i < chunks.n; i++)
             p.pairs[i] = (double)pairs_in(&chunks, i, i + 1, 0, chunks.n);
         plain_search(&p, &l, best);
-        CHECK(got.waves == l.waves);
+        CHECK(got.rounds == l.rounds);
         CHECK(memcmp(got.owner, best, (size_t)chunks.n) == 0);
         CHECK(got.score == l.score);
     }

@@ -41,7 +41,7 @@ static struct batch tree(const int64_t *parent, const int64_t *tokens,
 }
 
 /* The bounds of planner.md 2 and 5 at CP2: at most 161 chunks wherever their
-** size follows from the tokens, and 2 waves x (1 + 2 steps x 4 moves). */
+** size follows from the tokens, and 2 rounds x (1 + 2 steps x 4 moves). */
 static void tokens_do_not_count(void **state)
 {
     int64_t n, allocations = 0;
@@ -204,11 +204,11 @@ static void more_ranks_than_tokens(void **state)
             for (r = 0; r < cp; r++) {
                 rows += p.rank[r].attention_rows;
                 gdn += p.rank[r].gdn_rows;
-                assert_int_equal(p.rank[r].n_stage, p.fetch_waves + 1);
+                assert_int_equal(p.rank[r].n_stage, p.rounds + 1);
             }
             assert_int_equal(rows, n);
             assert_int_equal(gdn, n);
-            if (cp == 1) assert_int_equal(p.fetch_waves, 0);
+            if (cp == 1) assert_int_equal(p.rounds, 0);
             plan_free(&p);
             batch_free(&b);
         }

@@ -8,7 +8,7 @@
 #include "report/sections/sweep.h"
 #include "report/sections/sections.h"
 
-/* The wave with the largest over-count of a group; NULL without figures. */
+/* The wave with the largest over-count in a sweep; NULL without figures. */
 static const struct record_found *worst_pair(const struct view *v,
                                              const struct sweep *g,
                                              int64_t *most, int64_t *waves)

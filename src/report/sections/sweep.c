@@ -1,4 +1,4 @@
-/* group.c - see sweep.h. */
+/* sweep.c - see sweep.h. */
 #include "report/sections/sweep.h"
 
 #include <string.h>
