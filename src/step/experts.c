@@ -37,8 +37,9 @@ static bool padded(const struct step *s)
 
 /* ---- forward ------------------------------------------------------------ */
 
-/* A^T [El, e, in] and B^T [El, out, e], zero beyond r; r < 8 also makes the
-** padded A and B that the backward uses. */
+/* A^T [El, e, in] and B^T [El, out, e], which the traced path multiplies with;
+** here A and B serve as they are. r < 8 makes of them the padded A and B, zero
+** beyond r, that the backward uses too. */
 struct transposes { struct tensor a, b; };
 
 static struct transposes transpose(struct step *s, const struct grouped *g,
@@ -49,10 +50,10 @@ static struct transposes transpose(struct step *s, const struct grouped *g,
     struct transposes t;
 
     t.a = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, el * e, g->in);
-    RUN(s, transpose, .y = t.a.m, .x = ad->a.m, .n_group = el);
     t.b = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, el * g->out, e);
-    RUN(s, transpose, .y = t.b.m, .x = ad->b.m, .n_group = el);
     if (!padded(s)) return t;
+    RUN(s, transpose, .y = t.a.m, .x = ad->a.m, .n_group = el);
+    RUN(s, transpose, .y = t.b.m, .x = ad->b.m, .n_group = el);
     pad->a = ten_act(s, CAT_MOE_EXPERTS, "experts.adapter.pad", el * g->in,
                      e);
     RUN(s, transpose, .y = pad->a.m, .x = t.a.m, .n_group = el);
@@ -62,28 +63,47 @@ static struct transposes transpose(struct step *s, const struct grouped *g,
     return t;
 }
 
-/* scale (x A) B per expert; *h keeps x A. */
-static struct tensor adapter_forward(struct step *s, const struct grouped *g,
-                                     struct mat x, struct tensor *h,
-                                     struct expert_pad *pad)
+static struct mat a_of(struct step *s, const struct grouped *g,
+                       const struct expert_pad *pad)
+{
+    return padded(s) ? pad->a.m : adapter_of(s, g->site)->a.m;
+}
+
+static struct mat b_of(struct step *s, const struct grouped *g,
+                       const struct expert_pad *pad)
+{
+    return padded(s) ? pad->b.m : adapter_of(s, g->site)->b.m;
+}
+
+/* Room for scale (x A) B per expert; *h becomes x A. */
+static struct tensor adapter_begin(struct step *s, const struct grouped *g,
+                                   struct mat x, struct tensor *h,
+                                   struct expert_pad *pad)
 {
     int64_t el = s->local_experts;
     struct transposes t = transpose(s, g, pad);
     struct tensor out;
 
     *h = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, x.rows, s->lora_pad);
-    RUN(s, group_gemm, .form = GROUP_NT, .c = h->m, .a = x, .w = t.a.m,
-        .w_rows = s->lora_pad, .offset = s->route.offset, .n_group = el,
-        .alpha = 1);
+    RUN(s, group_gemm, .form = GROUP_NN, .c = h->m, .a = x,
+        .w = a_of(s, g, pad), .w_rows = g->in, .offset = s->route.offset,
+        .n_group = el, .alpha = 1);
     out = ten_act(s, CAT_MOE_EXPERTS, g->op_adapter, x.rows, g->out);
-    RUN(s, group_gemm, .form = GROUP_NT, .c = out.m, .a = h->m, .w = t.b.m,
-        .w_rows = g->out, .offset = s->route.offset, .n_group = el,
-        .alpha = s->lora_scale);
     ten_free(s, &t.a);
     ten_free(s, &t.b);
     return out;
 }
 
+static void base_forward(struct step *s, const struct grouped *g,
+                         struct mat y, struct mat x)
+{
+    RUN(s, group_gemm, .form = GROUP_NT, .c = y, .a = x,
+        .w = weight_of(s, g->w), .w_rows = g->out, .offset = s->route.offset,
+        .n_group = s->local_experts, .alpha = 1);
+}
+
+/* As in linear.c the adapter's product adds to the base's in the sum; the
+** tensors of either are taken and freed as traced. */
 static struct tensor grouped_forward(struct step *s, const struct grouped *g,
                                      struct mat x, struct tensor *h,
                                      struct expert_pad *pad)
@@ -92,13 +112,17 @@ static struct tensor grouped_forward(struct step *s, const struct grouped *g,
 
     workspace_use(s, WS_GROUPED);
     base = ten_act(s, CAT_MOE_EXPERTS, g->op, x.rows, g->out);
-    RUN(s, group_gemm, .form = GROUP_NT, .c = base.m, .a = x,
-        .w = weight_of(s, g->w), .w_rows = g->out, .offset = s->route.offset,
-        .n_group = s->local_experts, .alpha = 1);
-    if (s->c.lora_rank == 0) return base;
-    delta = adapter_forward(s, g, x, h, pad);
+    if (s->c.lora_rank == 0) {
+        base_forward(s, g, base.m, x);
+        return base;
+    }
+    delta = adapter_begin(s, g, x, h, pad);
     sum = ten_act(s, CAT_MOE_EXPERTS, g->op, x.rows, g->out);
-    RUN(s, add, .out = sum.m, .a = base.m, .b = delta.m);
+    base_forward(s, g, sum.m, x);
+    RUN(s, group_gemm, .form = GROUP_NN, .c = sum.m, .a = h->m,
+        .w = b_of(s, g, pad), .w_rows = s->lora_pad,
+        .offset = s->route.offset, .n_group = s->local_experts,
+        .alpha = s->lora_scale, .beta = 1);
     ten_free(s, &base);
     ten_free(s, &delta);
     return sum;
@@ -146,29 +170,26 @@ static struct mat unpadded(const struct step *s, struct mat padded_grad,
                     0, r * padded_grad.cols);
 }
 
-/* grad (+)= a^T c per expert. */
+/* The wave's gradient alpha a^T c per expert, as in linear.c; of the padded
+** shape it is made apart. */
 static void gradient(struct step *s, struct adapter *ad, bool is_b,
                      struct mat a, struct mat c, double alpha)
 {
-    struct mat grad = is_b ? ad->grad_b.m : ad->grad_a.m;
-    bool direct = ad->grad_fresh && !padded(s);
-    struct tensor t = {NULL, grad};
-    struct mat part;
+    struct mat grad = is_b ? ad->grad_b.m : ad->grad_a.m, part;
+    struct tensor t = {NULL, {0}};
 
-    if (!direct)
+    if (!ad->grad_fresh || padded(s))
         t = ten_act(s, CAT_ADAPTER_GRADIENTS, "adapter.gradient",
                     s->local_experts * a.cols, c.cols);
-    RUN(s, group_gemm, .form = GROUP_TN, .c = c, .a = a, .w = t.m,
-        .w_rows = a.cols, .offset = s->route.offset,
-        .n_group = s->local_experts, .alpha = alpha);
-    if (direct) return;
-    part = padded(s) ? unpadded(s, t.m, is_b) : t.m;
-    if (padded(s) && is_b)
-        grad = mat_shape(grad, part.rows, part.cols);
-    if (ad->grad_fresh)
+    RUN(s, group_gemm, .form = GROUP_TN, .c = c, .a = a,
+        .w = padded(s) ? t.m : grad, .w_rows = a.cols,
+        .offset = s->route.offset, .n_group = s->local_experts,
+        .alpha = alpha);
+    if (padded(s)) {
+        part = unpadded(s, t.m, is_b);
+        if (is_b) grad = mat_shape(grad, part.rows, part.cols);
         RUN(s, copy, .dst = grad, .src = part);
-    else
-        RUN(s, add, .out = grad, .a = grad, .b = part);
+    }
     ten_free(s, &t);
 }
 
@@ -180,22 +201,20 @@ static struct tensor adapter_backward(struct step *s, const struct grouped *g,
 {
     struct adapter *ad = adapter_of(s, g->site);
     int64_t el = s->local_experts, e = s->lora_pad;
-    struct mat a = padded(s) ? pad->a.m : ad->a.m;
-    struct mat b = padded(s) ? pad->b.m : ad->b.m;
     struct tensor dh, dx;
 
     adapter_gradients(s, ad);
     dh = ten_act(s, CAT_MOE_EXPERTS, g->op_backward, dy.rows, e);
-    RUN(s, group_gemm, .form = GROUP_NT, .c = dh.m, .a = dy, .w = b,
-        .w_rows = e, .offset = s->route.offset, .n_group = el,
-        .alpha = s->lora_scale);
+    RUN(s, group_gemm, .form = GROUP_NT, .c = dh.m, .a = dy,
+        .w = b_of(s, g, pad), .w_rows = e, .offset = s->route.offset,
+        .n_group = el, .alpha = s->lora_scale);
     gradient(s, ad, true, h->m, dy, s->lora_scale);
     ten_free(s, h);
     gradient(s, ad, false, x, dh.m, 1);
     dx = ten_act(s, CAT_MOE_EXPERTS, g->op_backward, x.rows, g->in);
-    RUN(s, group_gemm, .form = GROUP_NT, .c = dx.m, .a = dh.m, .w = a,
-        .w_rows = g->in, .offset = s->route.offset, .n_group = el,
-        .alpha = 1);
+    RUN(s, group_gemm, .form = GROUP_NT, .c = dx.m, .a = dh.m,
+        .w = a_of(s, g, pad), .w_rows = g->in, .offset = s->route.offset,
+        .n_group = el, .alpha = 1);
     ten_free(s, &dh);
     free_pad(s, pad);
     return dx;
@@ -211,11 +230,11 @@ static struct tensor grouped_backward(struct step *s, const struct grouped *g,
 
     if (adapted) dx = adapter_backward(s, g, dy, x, h, pad);
     base = ten_act(s, CAT_MOE_EXPERTS, g->op_backward, x.rows, g->in);
-    RUN(s, group_gemm, .form = GROUP_NN, .c = base.m, .a = dy,
-        .w = weight_of(s, g->w), .w_rows = g->out,
-        .offset = s->route.offset, .n_group = s->local_experts, .alpha = 1);
+    RUN(s, group_gemm, .form = GROUP_NN, .c = adapted ? dx.m : base.m,
+        .a = dy, .w = weight_of(s, g->w), .w_rows = g->out,
+        .offset = s->route.offset, .n_group = s->local_experts, .alpha = 1,
+        .beta = adapted ? 1 : 0);
     if (!adapted) return base;
-    RUN(s, add, .out = dx.m, .a = dx.m, .b = base.m);
     ten_free(s, &base);
     return dx;
 }

@@ -51,52 +51,41 @@ static bool any_adapter(const struct step *s, const struct projection *p,
     return false;
 }
 
-/* (x A^T) B^T of one projection; h keeps x A^T. */
-static struct tensor adapter_product(struct step *s, enum category c,
-                                     const char *op, struct mat x,
-                                     const struct projection *p,
-                                     struct tensor *h)
+/* What products make of one another needs no kernel between them: the scale is
+** a factor of the adapter's second product, which adds to what the base's has
+** written. So of the traced framework's temporaries (adapter outputs, scaled
+** ones, the joined ones, the base's) only the sum is written; the others are
+** taken and freed as traced. */
+
+/* Room for (x A^T) B^T of one projection; h becomes x A^T. */
+static struct tensor adapter_begin(struct step *s, enum category c,
+                                   const char *op, struct mat x,
+                                   const struct projection *p,
+                                   struct tensor *h)
 {
     struct adapter *a = adapter_of(s, p->site);
-    struct tensor out;
 
     *h = ten_act(s, c, op, x.rows, s->c.lora_rank);
     RUN(s, gemm, .c = h->m, .a = x, .b = a->a.m, .trans_b = true, .alpha = 1);
-    out = ten_act(s, c, op, x.rows, adapter_width(p));
-    RUN(s, gemm, .c = out.m, .a = h->m, .b = a->b.m, .trans_b = true,
-        .alpha = 1);
-    return out;
+    return ten_act(s, c, op, x.rows, adapter_width(p));
 }
 
-/* *x times the adapters' scale, in a tensor of its own. */
+/* Room for the scaled output in the place of x. */
 static void scaled(struct step *s, enum category c, const char *op,
                    struct tensor *x)
 {
     struct tensor y = ten_act(s, c, op, x->m.rows, x->m.cols);
 
-    RUN(s, scale, .out = y.m, .a = x->m, .s = s->lora_scale);
     ten_free(s, x);
     *x = y;
 }
 
-static struct tensor adapter_forward(struct step *s, enum category c,
-                                     const char *op, struct mat x,
-                                     const struct projection *p,
-                                     struct tensor *h)
+/* out = scale h B^T + beta out */
+static void adapter_output(struct step *s, struct mat out, struct mat h,
+                           const struct projection *p, double beta)
 {
-    struct tensor out = adapter_product(s, c, op, x, p, h);
-
-    scaled(s, c, op, &out);
-    return out;
-}
-
-static struct tensor zero_piece(struct step *s, enum category c,
-                                const char *op, int64_t rows, int64_t cols)
-{
-    struct tensor x = ten_act(s, c, op, rows, cols);
-
-    RUN(s, fill, .x = x.m, .value = 0);
-    return x;
+    RUN(s, gemm, .c = out, .a = h, .b = adapter_of(s, p->site)->b.m,
+        .trans_b = true, .alpha = s->lora_scale, .beta = beta);
 }
 
 /* Layers that the framework compiles have the scale, the join and the sum of
@@ -106,8 +95,9 @@ static bool is_fused(const struct step *s, enum category c)
     return !s->c.mode.eager && c != CAT_GDN;
 }
 
-/* The adapters' outputs, scaled where nothing is fused; projections without
-** an adapter contribute zeros, of which a fused kernel makes no tensor. */
+/* x A^T of all, and room for the adapters' outputs, scaled ones where nothing
+** is fused; projections without an adapter have zeros there, of which a fused
+** kernel makes no tensor. */
 static void adapters_forward(struct step *s, enum category c, const char *op,
                              struct mat x, const struct projection *p, int n,
                              struct tensor *h, struct tensor *part)
@@ -115,32 +105,27 @@ static void adapters_forward(struct step *s, enum category c, const char *op,
     bool fused = is_fused(s, c);
     int i;
 
-    for (i = 0; i < n; i++)
-        if (!has_adapter(s, &p[i]) && !fused)
-            part[i] = zero_piece(s, c, op, x.rows, adapter_width(&p[i]));
-        else if (has_adapter(s, &p[i]) && fused)
-            part[i] = adapter_product(s, c, op, x, &p[i], &h[i]);
-        else if (has_adapter(s, &p[i]))
-            part[i] = adapter_forward(s, c, op, x, &p[i], &h[i]);
+    for (i = 0; i < n; i++) {
+        bool has = has_adapter(s, &p[i]);
+
+        if (has)
+            part[i] = adapter_begin(s, c, op, x, &p[i], &h[i]);
+        else if (!fused)
+            part[i] = ten_act(s, c, op, x.rows, adapter_width(&p[i]));
+        if (has && !fused) scaled(s, c, op, &part[i]);
+    }
 }
 
-/* The n parts side by side. One part needs no join and is taken. */
+/* Room for the n parts side by side. One part needs no join and is taken. */
 static struct tensor join_parts(struct step *s, enum category c,
                                 const char *op, const struct projection *p,
                                 int n, struct tensor *part)
 {
     struct tensor joined = part[0];
-    int64_t col = 0;
-    int i;
 
-    if (n == 1) {
-        part[0].b = NULL;
-        return joined;
-    }
-    joined = ten_act(s, c, op, part[0].m.rows, adapters_width(p, n));
-    for (i = 0; i < n; col += adapter_width(&p[i++]))
-        RUN(s, copy, .dst = mat_cols(joined.m, col, part[i].m.cols),
-            .src = part[i].m);
+    if (n > 1)
+        return ten_act(s, c, op, part[0].m.rows, adapters_width(p, n));
+    part[0].b = NULL;
     return joined;
 }
 
@@ -154,54 +139,52 @@ static void base_forward(struct step *s, struct mat out, struct mat x,
         RUN(s, add, .out = out, .a = out, .b = weight_of(s, p->bias));
 }
 
+static void base_outputs(struct step *s, struct mat out, struct mat x,
+                         const struct projection *p, int n)
+{
+    int64_t col = 0;
+    int i;
+
+    for (i = 0; i < n; col += p[i++].out)
+        base_forward(s, mat_cols(out, col, p[i].out), x, &p[i]);
+}
+
+/* The base's outputs side by side; with adapters, room for them. */
 static struct tensor base_product(struct step *s, enum category c,
                                   const char *op, struct mat x,
                                   const struct projection *p, int n)
 {
     struct tensor base;
-    int64_t col = 0;
-    int i;
 
     workspace_use(s, WS_PLAIN);
     base = ten_act(s, c, op, x.rows, joined_width(p, n));
-    for (i = 0; i < n; col += p[i++].out)
-        base_forward(s, mat_cols(base.m, col, p[i].out), x, &p[i]);
+    if (!any_adapter(s, p, n)) base_outputs(s, base.m, x, p, n);
     return base;
 }
 
-/* base + delta in a tensor of its own; both are freed. */
+/* Room for base + delta; both are freed. */
 static struct tensor sum_of(struct step *s, enum category c, const char *op,
                             struct tensor *base, struct tensor *delta)
 {
     struct tensor sum = ten_act(s, c, op, base->m.rows, base->m.cols);
 
-    RUN(s, add, .out = sum.m, .a = base->m, .b = delta->m);
     ten_free(s, base);
     ten_free(s, delta);
     return sum;
 }
 
-/* base and the scaled parts in a tensor of its own, at once; base is freed. */
-static struct tensor fused_sum(struct step *s, enum category c,
-                               const char *op, struct tensor *base,
-                               const struct projection *p, int n,
-                               const struct tensor *part)
+/* The sum of base and adapters on x. */
+static void write_sum(struct step *s, struct mat sum, struct mat x,
+                      const struct projection *p, int n,
+                      const struct tensor *h)
 {
-    struct tensor sum = ten_act(s, c, op, base->m.rows, base->m.cols);
     int64_t col = 0;
     int i;
 
-    for (i = 0; i < n; col += p[i++].out) {
-        struct mat to = mat_cols(sum.m, col, p[i].out);
-
-        if (part[i].b == NULL)
-            RUN(s, fill, .x = to, .value = 0);
-        else
-            RUN(s, scale, .out = to, .a = part[i].m, .s = s->lora_scale);
-    }
-    RUN(s, add, .out = sum.m, .a = sum.m, .b = base->m);
-    ten_free(s, base);
-    return sum;
+    base_outputs(s, sum, x, p, n);
+    for (i = 0; i < n; col += p[i++].out)
+        if (has_adapter(s, &p[i]))
+            adapter_output(s, mat_cols(sum, col, p[i].out), h[i].m, &p[i], 1);
 }
 
 /* base and the adapters' outputs on x, summed; base is freed. The adapters of
@@ -212,21 +195,21 @@ static struct tensor adapted(struct step *s, enum category c, const char *op,
                              const struct projection *p, int n,
                              struct tensor *h)
 {
-    struct tensor own[PROJECTIONS] = {{NULL, {0}}}, sum, delta;
+    struct tensor own[PROJECTIONS] = {{NULL, {0}}}, sum, delta = {NULL, {0}};
     struct tensor part[PROJECTIONS] = {{NULL, {0}}};
 
     if (!any_adapter(s, p, n)) return *base;
+    if (h == NULL) h = own;
     workspace_use(s, WS_BLAS);
-    adapters_forward(s, c, op, x, p, n, h != NULL ? h : own, part);
-    if (is_fused(s, c)) {
-        sum = fused_sum(s, c, op, base, p, n, part);
-    } else {
+    adapters_forward(s, c, op, x, p, n, h, part);
+    if (!is_fused(s, c)) {
         delta = join_parts(s, c, op, p, n, part);
         if (c != CAT_ATTENTION) ten_free_all(s, part, PROJECTIONS);
-        sum = sum_of(s, c, op, base, &delta);
     }
+    sum = sum_of(s, c, op, base, &delta);
+    write_sum(s, sum.m, x, p, n, h);
     ten_free_all(s, part, PROJECTIONS);
-    if (h == NULL) ten_free_all(s, own, PROJECTIONS);
+    ten_free_all(s, own, PROJECTIONS);
     return sum;
 }
 
@@ -287,7 +270,7 @@ struct tensor linear_rows(struct step *s, enum category c, const char *op,
     tp_scatter(s, c, op, &base);
     if (!any_adapter(s, p, 1)) return base;
     workspace_use(s, WS_BLAS);
-    delta = adapter_product(s, c, op, x, p, h != NULL ? h : &own);
+    delta = adapter_begin(s, c, op, x, p, h != NULL ? h : &own);
     if (!is_fused(s, c)) scaled(s, c, op, &delta);  /* else where it lies */
     tp_scatter(s, c, op, &delta);
     sum = sum_of(s, c, op, &base, &delta);
@@ -303,31 +286,27 @@ static void backward_begins(struct step *s)
         workspace_use(s, WS_AUTOGRAD);
 }
 
-/* g (op)= a^T b: straight into the gradient the first time, through a
-** temporary that is added later, as the traced framework accumulates. */
-static void gradient_add(struct step *s, struct mat g, bool fresh,
-                         struct mat a, struct mat b)
+/* g = alpha a^T b, of adapter ad. From the second wave on the traced framework
+** zeroes g, makes a temporary of the product and adds it: the temporary is
+** taken and freed, and g written as in the first. */
+static void gradient_set(struct step *s, const struct adapter *ad,
+                         struct mat g, struct mat a, struct mat b,
+                         double alpha)
 {
-    struct tensor t;
+    struct tensor t = {NULL, {0}};
 
-    if (a.rows == 0) {
-        if (fresh) RUN(s, fill, .x = g, .value = 0);
-        return;
-    }
-    if (fresh) {
-        RUN(s, gemm, .c = g, .a = a, .b = b, .trans_a = true, .alpha = 1);
-        return;
-    }
-    t = ten_act(s, CAT_ADAPTER_GRADIENTS, "adapter.gradient", g.rows, g.cols);
-    RUN(s, gemm, .c = t.m, .a = a, .b = b, .trans_a = true, .alpha = 1);
-    RUN(s, add, .out = g, .a = g, .b = t.m);
+    if (a.rows > 0 && !ad->grad_fresh)
+        t = ten_act(s, CAT_ADAPTER_GRADIENTS, "adapter.gradient", g.rows,
+                    g.cols);
+    RUN(s, gemm, .c = g, .a = a, .b = b, .trans_a = true, .alpha = alpha);
     ten_free(s, &t);
 }
 
-/* Adds to dx the adapter's share of one projection from d, the scaled
-** gradient of its output, freed; its gradients appear. */
+/* Adds to dx the adapter's share of one projection from dy, the gradient of
+** its output, for whose scaled copy d has room, freed; its gradients
+** appear. */
 static void adapter_backward(struct step *s, enum category c, const char *op,
-                             struct tensor *d, struct mat x,
+                             struct mat dy, struct tensor *d, struct mat x,
                              const struct projection *p, struct tensor *h,
                              struct tensor *dx)
 {
@@ -336,35 +315,31 @@ static void adapter_backward(struct step *s, enum category c, const char *op,
     struct tensor dh, part;
 
     dh = ten_act(s, c, op, d->m.rows, s->c.lora_rank);
-    RUN(s, gemm, .c = dh.m, .a = d->m, .b = a->b.m, .alpha = 1);
-    gradient_add(s, a->grad_b.m, a->grad_fresh, d->m, h->m);
+    RUN(s, gemm, .c = dh.m, .a = dy, .b = a->b.m, .alpha = s->lora_scale);
+    gradient_set(s, a, a->grad_b.m, dy, h->m, s->lora_scale);
     ten_free(s, d);
     ten_free(s, h);
-    gradient_add(s, a->grad_a.m, a->grad_fresh, dh.m, x);
+    gradient_set(s, a, a->grad_a.m, dh.m, x, 1);
     part = ten_act(s, c, op, x.rows, x.cols);
-    RUN(s, gemm, .c = part.m, .a = dh.m, .b = a->a.m, .alpha = 1);
+    RUN(s, gemm, .c = first ? part.m : dx->m, .a = dh.m, .b = a->a.m,
+        .alpha = 1, .beta = first ? 0 : 1);
     ten_free(s, &dh);
-    if (first) {
+    if (first)
         *dx = part;
-        return;
-    }
-    RUN(s, add, .out = dx->m, .a = dx->m, .b = part.m);
-    ten_free(s, &part);
+    else
+        ten_free(s, &part);
 }
 
-static struct tensor base_backward(struct step *s, enum category c,
-                                   const char *op, struct mat dy,
-                                   struct mat x, const struct projection *p,
-                                   int n)
+/* dx from the base's path alone, or with beta 1 added to it. */
+static void base_backward(struct step *s, struct mat dx, struct mat dy,
+                          const struct projection *p, int n, double beta)
 {
-    struct tensor base = ten_act(s, c, op, x.rows, x.cols);
     int64_t col = 0;
     int i;
 
     for (i = 0; i < n; col += p[i++].out)
-        RUN(s, gemm, .c = base.m, .a = mat_cols(dy, col, p[i].out),
-            .b = weight_of(s, p[i].w), .alpha = 1, .beta = i > 0);
-    return base;
+        RUN(s, gemm, .c = dx, .a = mat_cols(dy, col, p[i].out),
+            .b = weight_of(s, p[i].w), .alpha = 1, .beta = i > 0 ? 1 : beta);
 }
 
 struct tensor linear_backward(struct step *s, enum category c, const char *op,
@@ -382,13 +357,15 @@ struct tensor linear_backward(struct step *s, enum category c, const char *op,
         backward_begins(s);
         adapter_gradients(s, adapter_of(s, p[i].site));
         d = ten_act(s, c, op, dy.rows, adapter_width(&p[i]));
-        RUN(s, scale, .out = d.m, .a = mat_cols(dy, col, p[i].out),
-            .s = s->lora_scale);
-        adapter_backward(s, c, op, &d, x, &p[i], &h[i], &dx);
+        adapter_backward(s, c, op, mat_cols(dy, col, p[i].out), &d, x, &p[i],
+                         &h[i], &dx);
     }
-    base = base_backward(s, c, op, dy, x, p, n);
-    if (dx.b == NULL && x.rows > 0) return base;
-    RUN(s, add, .out = dx.m, .a = dx.m, .b = base.m);
+    base = ten_act(s, c, op, x.rows, x.cols);
+    if (dx.b == NULL && x.rows > 0) {
+        base_backward(s, base.m, dy, p, n, 0);
+        return base;
+    }
+    base_backward(s, dx.m, dy, p, n, 1);
     ten_free(s, &base);
     return dx;
 }
@@ -403,7 +380,8 @@ struct tensor linear_rows_bwd(struct step *s, enum category c, const char *op,
 
     if (s->tp == 1) return linear_backward(s, c, op, dy, x, p, 1, h);
     whole = tp_gather(s, c, op, dy);
-    dx = base_backward(s, c, op, whole.m, x, p, 1);
+    dx = ten_act(s, c, op, x.rows, x.cols);
+    base_backward(s, dx.m, whole.m, p, 1, 0);
     ten_free(s, &whole);
     if (!has_adapter(s, p)) return dx;
     backward_begins(s);
@@ -411,6 +389,6 @@ struct tensor linear_rows_bwd(struct step *s, enum category c, const char *op,
     d = ten_act(s, c, op, dy.rows, dy.cols);
     whole = tp_gather(s, c, op, d.m);
     ten_free(s, &d);
-    adapter_backward(s, c, op, &whole, x, p, h, &dx);
+    adapter_backward(s, c, op, whole.m, &whole, x, p, h, &dx);
     return dx;
 }

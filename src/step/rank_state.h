@@ -27,12 +27,13 @@ enum weight {
 };
 
 /* One adapter: A and B, their gradients (empty until a backward reaches
-** them, then kept, zeroed between waves) and Adam's moments. */
+** them, then kept; every wave's backward writes them once) and Adam's
+** moments. */
 struct adapter {
     struct tensor a, b;
     struct tensor grad_a, grad_b;
     struct tensor moment[4];    /* m, v of A; m, v of B; may be empty */
-    bool grad_fresh;            /* allocated in this wave: write, not add */
+    bool grad_fresh;            /* allocated in this wave */
 };
 
 struct layer_weights {

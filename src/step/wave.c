@@ -161,7 +161,6 @@ int step_wave(struct step *s, int64_t wave, const struct step_data *data,
     }
     mem_mark_peak(s->mem);
     out->start_bytes = allocated(s);
-    adapters_zero(s);
     inputs_make(s);
     if (s->rc == ERR_OK) forward(s);
     out->retained_bytes = (int64_t)(allocated(s) - out->start_bytes);

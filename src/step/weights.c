@@ -232,15 +232,6 @@ static void each_adapter(struct step *s, int64_t arg,
                 f(s, (enum site)j, &s->lw[i].site[j], arg);
 }
 
-static void zero_one(struct step *s, enum site site, struct adapter *a,
-                     int64_t unused)
-{
-    (void)site;
-    (void)unused;
-    RUN(s, fill, .x = a->grad_a.m, .value = 0);
-    RUN(s, fill, .x = a->grad_b.m, .value = 0);
-}
-
 static void drop_one(struct step *s, enum site site, struct adapter *a,
                      int64_t unused)
 {
@@ -253,11 +244,6 @@ static void drop_one(struct step *s, enum site site, struct adapter *a,
 void adapters_drop(struct step *s)
 {
     each_adapter(s, 0, drop_one);
-}
-
-void adapters_zero(struct step *s)
-{
-    if (s->k != NULL) each_adapter(s, 0, zero_one);
 }
 
 /* Gradients are partial sums over a rank's rows. With expert parallelism an

@@ -23,10 +23,10 @@ void adapters_load(struct step *s, const struct param *p,
 void weights_name(const struct step *s, int64_t layer, const char *tensor,
                   char *out, size_t cap);
 void workspace_use(struct step *s, enum workspace w);
-/* The gradient tensors of an adapter; allocated at the first call. */
+/* The gradient tensors of an adapter, which its backward is about to write,
+** once a wave; allocated at the first call. */
 void adapter_gradients(struct step *s, struct adapter *a);
-void adapters_zero(struct step *s);     /* between waves */
-void adapters_drop(struct step *s);     /* or let go of them */
+void adapters_drop(struct step *s);     /* between waves: lets go of them */
 void adapters_reduce(struct step *s);   /* sums over ranks, end of a wave */
 void adapters_update(struct step *s, int64_t adam_step);
 
