@@ -69,7 +69,7 @@ struct tensor rows_convert(struct step *s, enum category c, const char *op,
     struct tensor send, recv, out;
 
     assert(x.rows == step_rows(s, to == LAYER_GDN ? LAYER_ATTENTION
-                                                  : LAYER_GDN));
+                                                  : LAYER_GDN) / s->tp);
     send = ten_act(s, c, op, x.rows, x.cols);
     RUN(s, gather, .out = send.m, .x = x, .r = e->send,
         .n = e->send_first[s->cp]);

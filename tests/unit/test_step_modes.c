@@ -192,6 +192,83 @@ static void test_dry(void **state)
     }
 }
 
+/* ---- tensor parallelism within context parallelism ---------------------- */
+
+/* Requested bytes at the peak of the rank's second wave. */
+static int64_t dry_peak(const struct world *w, const struct run *run,
+                        const struct plan *p, int64_t rank)
+{
+    static const struct routing balanced = {.kind = ROUTING_BALANCED};
+    struct step_config c = world_config(w, run, p, rank);
+    struct dev_options o = {.act = run->act};
+    struct mem_config mc = {0};
+    struct step_result res[2];
+    struct step *s = NULL;
+    struct dev *d;
+    struct mem *m;
+    struct err e;
+    int64_t i;
+
+    c.routing = &balanced;
+    world_need(dev_dry.open(&o, &d, &e), &e);
+    world_need(mem_new(&mc, d->source, &m, &e), &e);
+    world_need(step_new(&c, d, m, NULL, &s, &e), &e);
+    for (i = 0; i < 2; i++)
+        world_need(step_wave(s, i, NULL, &res[i], &e), &e);
+    step_free(s);
+    mem_free_all(m);
+    d->ops->close(d);
+    return (int64_t)res[1].peak.requested;
+}
+
+/* Layers of the delta net change a rank's rows, of which a tensor-parallel
+** rank has its share: less than all, and no less than half of two. */
+static void split_modes(const struct world *w, const char *name,
+                        enum wave_kind wave)
+{
+    struct run run = {.cp = 2, .ep = 1, .lora = 4, .act = DT_BF16,
+                      .waves = 2};
+    struct plan_options po = {.cp = 2, .ep = 1, .tp = 1,
+                              .profile = PLAN_NEW, .owned_ms = -1};
+    struct plan p = {0};
+    struct err e;
+    size_t i;
+    int64_t r;
+
+    world_need(plan_make(&w->m, &w->b, &po, &p, &e), &e);
+    for (i = 0; i < MODES; i++)
+        for (r = 0; r < 2; r++) {
+            int64_t one, two;
+
+            if (modes[i].experts == 1 && w->m.experts == 0) continue;
+            if (modes[i].experts == -1 && w->m.experts > 0) continue;
+            run.mode = modes[i].mode;
+            run.mode.wave = wave;
+            one = dry_peak(w, &run, &p, r);
+            run.mode.tp = 2;
+            two = dry_peak(w, &run, &p, r);
+            if (two >= one || 2 * two < one)
+                fail_msg("%s, mode %zu, rank %d: %lld B, of two %lld B",
+                         name, i, (int)r, (long long)one, (long long)two);
+        }
+    plan_free(&p);
+}
+
+static void test_dry_split(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < MODELS; i++) {
+        struct world w;
+
+        world_new(&w, model[i].config, parent, tokens, 8);
+        split_modes(&w, model[i].name, WAVE_HIDDEN);
+        split_modes(&w, model[i].name, WAVE_HIDDEN_LOSS);
+        world_free(&w);
+    }
+}
+
 /* ---- the loss of hidden states ------------------------------------------ */
 
 /* Moves all adapters along their gradient by h: how the loss follows. */
@@ -250,6 +327,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_dry),
+        cmocka_unit_test(test_dry_split),
         cmocka_unit_test(test_hidden_derivative),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
