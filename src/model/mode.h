@@ -20,7 +20,8 @@ enum recompute {
 enum {
     MODULE_CORE_ATTN = 1,   /* scores and their sum: keeps q, k, v, output */
     MODULE_MLP = 2,         /* a dense MLP with its norm: keeps its input */
-    MODULE_MOE = 4          /* the same of a mixture of experts */
+    MODULE_MOE = 4          /* a mixture of experts behind its norm, of which
+                               input and output stay */
 };
 
 /* Labels, logits and their loss; or forward to the hidden states of every
@@ -35,7 +36,8 @@ enum {
     OTHERWISE_NORM_FREED = 1,   /* a norm's local output goes after the base
                                    product: nothing asks to return it */
     OTHERWISE_V_COPIED = 2,     /* v is no view of the joined projection */
-    OTHERWISE_FUSED = 4,        /* SwiGLU of eager attention models too */
+    OTHERWISE_FUSED = 4,        /* SwiGLU of eager attention models and of
+                                   eager experts too */
     /* and those that no measured peak decides, for mixtures of experts */
     OTHERWISE_AUTOGRAD = 8,     /* the differentiating thread's own 32 MiB
                                    BLAS workspace from the first backward on */

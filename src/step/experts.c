@@ -134,16 +134,47 @@ static void free_pad(struct step *s, struct expert_pad *p)
     ten_free(s, &p->b);
 }
 
+/* SwiGLU in operators of their own: what each of them keeps, and the product
+** times the routing weights in the accumulator's type. Kernels that do it at
+** once write the product, and silu's place has the gate. */
+static void act_in_parts(struct step *s, struct mlp_saved *v, bool save)
+{
+    int64_t rows = v->fc1.m.rows, ffn = s->m->expert_ffn;
+    struct tensor wide;
+    int i;
+
+    for (i = 0; i < 3; i++)
+        v->part[i] = ten_act(s, CAT_MOE_EXPERTS, "experts.act.part", rows,
+                             ffn);
+    for (i = 0; i < 2; i++)
+        RUN(s, copy, .dst = v->part[i].m,
+            .src = mat_cols(v->fc1.m, i * ffn, ffn));
+    RUN(s, swiglu, .out = v->part[2].m, .gu = v->fc1.m);
+    if (!save) ten_free_all(s, v->part, 2);
+    wide = ten_acc(s, CAT_MOE_EXPERTS, "experts.act.weighted", rows, ffn);
+    if (!save) ten_free(s, &v->part[2]);
+    v->act = ten_act(s, CAT_MOE_EXPERTS, "experts.act", rows, ffn);
+    ten_free(s, &wide);
+}
+
+static void activate(struct step *s, struct mlp_saved *v, bool save)
+{
+    if (swiglu_apart(s))
+        act_in_parts(s, v, save);
+    else
+        v->act = ten_act(s, CAT_MOE_EXPERTS, "experts.act",
+                         v->fc1.m.rows, s->m->expert_ffn);
+    RUN(s, swiglu, .out = v->act.m, .gu = v->fc1.m,
+        .weight = v->weight_sorted.m);
+}
+
 struct tensor experts_forward(struct step *s, struct mlp_saved *v, bool save)
 {
     struct grouped g1 = fc1_of(s->m), g2 = fc2_of(s->m);
     struct tensor y;
 
     v->fc1 = grouped_forward(s, &g1, v->sorted.m, &v->h1, &v->pad1);
-    v->act = ten_act(s, CAT_MOE_EXPERTS, "experts.act", v->sorted.m.rows,
-                     s->m->expert_ffn);
-    RUN(s, swiglu, .out = v->act.m, .gu = v->fc1.m,
-        .weight = v->weight_sorted.m);
+    activate(s, v, save);
     y = grouped_forward(s, &g2, v->act.m, &v->h2, &v->pad2);
     if (save) return y;
     ten_free(s, &v->fc1);
@@ -256,6 +287,7 @@ struct tensor experts_backward(struct step *s, struct mlp_saved *v,
         .gu = v->fc1.m, .weight = v->weight_sorted.m);
     ten_free(s, &dact);
     ten_free(s, &v->fc1);
+    ten_free_all(s, v->part, 3);
     ten_free(s, &v->weight_sorted);
     ten_free(s, &v->weight_permuted);
     dx = grouped_backward(s, &g1, dfc1.m, v->sorted.m, &v->h1, &v->pad1);

@@ -127,6 +127,8 @@ void layer_restore(struct step *s, struct mat x, struct layer_saved *l)
 
     if (!keep.mixer)
         y = layer_forward(s, x, l, (struct mode_keep){true, true, true});
+    else if (!keep.mlp && s->m->experts > 0)
+        y = mlp_forward(s, &l->n2, &l->mlp);
     else if (!keep.mlp)
         y = mlp_part(s, l, true);
     ten_free(s, &y);

@@ -17,6 +17,8 @@ struct mlp_saved {
     struct tensor permuted;     /* ep 1, until the MoE forward returns */
     struct tensor sorted, weight_permuted, weight_sorted;
     struct tensor fc1, act, h1, h2;
+    struct tensor part[3];      /* silu, up and their product, where SwiGLU
+                                   is not one operator */
     struct expert_pad pad1, pad2;
     /* shared expert, or the dense MLP */
     struct tensor s_in;         /* rows of all tensor-parallel ranks */
@@ -28,13 +30,19 @@ struct mlp_saved {
 };
 
 /* MoE with shared expert, or the dense MLP of dense members: [rows / tp, H].
-** saved NULL: nothing is kept, n included. The backward frees what was saved
-** and n's output, and returns the gradient of that. */
+** saved NULL: nothing is kept, n included; but a norm in front of a MoE that
+** runs again alone is no part of it, and stays. The backward frees what was
+** saved and n's output, and returns the gradient of that. */
 struct tensor mlp_forward(struct step *s, struct norm_saved *n,
                           struct mlp_saved *saved);
 struct tensor mlp_backward(struct step *s, struct mlp_saved *saved,
                            struct norm_saved *n, struct mat dout);
 void mlp_drop(struct step *s, struct mlp_saved *v);
+
+/* Whether gate and up go through operators of their own, whose results are
+** kept: in eager layers, but for the dense MLP of a hybrid, whose fused kernel
+** the framework has there too. */
+bool swiglu_apart(const struct step *s);
 
 /* ---- the MoE's parts ---------------------------------------------------- */
 

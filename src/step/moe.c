@@ -46,6 +46,13 @@ static struct tensor moe_forward(struct step *s, struct mat n,
     return out;
 }
 
+/* The norm of a MoE that runs again without its mixer: what the framework
+** checkpoints is the MoE, and its input is the norm's output. */
+static bool holds_norm(const struct step *s)
+{
+    return mode_keep(&s->c.mode).mixer;
+}
+
 struct tensor mlp_forward(struct step *s, struct norm_saved *n,
                           struct mlp_saved *saved)
 {
@@ -56,9 +63,9 @@ struct tensor mlp_forward(struct step *s, struct norm_saved *n,
 
     if (s->m->experts == 0) return shared_forward(s, n, v, save);
     moe_route_enter(s);
-    if (!save) ten_free(s, &n->rstd);
+    if (!holds_norm(s) && !save) ten_free(s, &n->rstd);
     out = moe_forward(s, n->out.m, v, n, save);
-    if (!save) ten_free(s, &n->out);
+    if (!holds_norm(s) && !save) ten_free(s, &n->out);
     return out;
 }
 

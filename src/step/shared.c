@@ -47,11 +47,9 @@ static struct tensor gate_forward(struct step *s, struct mat n,
     return out;
 }
 
-/* Gate and up as the eager operators of a dense attention model keep them:
-** tensors of their own beside the joined one. */
-static bool is_apart(const struct step *s)
+bool swiglu_apart(const struct step *s)
 {
-    return s->c.mode.eager && s->m->experts == 0 && !s->m->hybrid &&
+    return s->c.mode.eager && (s->m->experts > 0 || !s->m->hybrid) &&
            !(s->c.mode.otherwise & OTHERWISE_FUSED);
 }
 
@@ -60,7 +58,7 @@ static void swiglu(struct step *s, struct mlp_saved *v, int64_t ffn)
     int64_t rows = v->s_fc1.m.rows;
     int i;
 
-    for (i = 0; i < 2 && is_apart(s); i++) {
+    for (i = 0; i < 2 && swiglu_apart(s); i++) {
         v->s_part[i] = ten_act(s, CAT_SHARED_EXPERT, "shared.act.part", rows,
                                ffn);
         RUN(s, copy, .dst = v->s_part[i].m,
