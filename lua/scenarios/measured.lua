@@ -9,6 +9,9 @@ local needed = {"id", "model", "tp", "cp", "recompute", "lengths",
 -- A first forward of a process holds 32 MiB + 1 KiB of GEMM workspace and a
 -- 32 MiB BLAS handle that later ones find.
 local COLD_BYTES = 67109888
+-- Of a mixture of experts, by its grouped products, 134,221,824 B more; its
+-- first backward leaves another handle.
+local MIXTURE_COLD_BYTES, HANDLE_BYTES = 201331712, 33554432
 -- Published names of models whose sizes another file has.
 local SAME_SIZES = {["Qwen3.8-27B"] = "Qwen3.6-27B"}
 -- Models that make a rotary table for each new length, bytes a packed row.
@@ -84,14 +87,50 @@ local function cold_bytes(row, int, packed, published)
          is_first
 end
 
+-- Layers of a mixture hold on to what they last routed until they route again:
+-- a forward gives back what the one before left in its baseline (evidence.md
+-- 1). So its bytes are counted from where its process began. What to add to a
+-- printed maximum for that; nil where the table does not tell.
+local function held_bytes(int, start)
+  local base = int("baseline_first")
+  if not (start and base and int("forward_first")) then return nil end
+  if base == start then return -MIXTURE_COLD_BYTES end
+  return base - start - MIXTURE_COLD_BYTES - HANDLE_BYTES
+end
+
+-- The lowest baseline of all rows on as many ranks: of a process that begins.
+local function starts_of(rows)
+  local start = {}
+  for _, row in ipairs(rows) do
+    local base = math.tointeger(tonumber(row.baseline_first))
+    local key = table.concat({row.model or "", row.tp or "", row.cp or "",
+                              row.ep or ""}, " ")
+    row.key = key
+    if base and (start[key] == nil or base < start[key]) then
+      start[key] = base
+    end
+  end
+  return start
+end
+
 -- Backward of a published cell that lies about 60 MiB above every reading.
 local UNEXPLAINED = {M002 = "about 60 MiB above every reading, cause unknown"}
 
 -- Choices of the step that the cells decide between, made the other way.
 local SWITCHES = {"norm-freed", "v-copied", "fused"}
 
+-- How the rows of a mixture were routed, and what to say of it.
+local function routing_of(row, ep, published)
+  if ep == 1 then return nil, nil end
+  if row.concentrated_routing == "yes" then
+    return {share = ep, rank = 0}, "every row routed to experts of one rank"
+  end
+  return "balanced", published and "random routing, taken as even" or
+         "routing taken as even"
+end
+
 -- Both cases of a row, and its forward with each switch where those count.
-local function cases_of(row, where, published)
+local function cases_of(row, where, published, start)
   local int, fail = reader(row, where)
   for _, column in ipairs(needed) do
     if row[column] == nil then fail(column, "missing") end
@@ -112,8 +151,9 @@ local function cases_of(row, where, published)
   end
   local cold, is_first = cold_bytes(row, int, packed, published)
   local printed = int("published_estimate")
-  local moe = row.model:find("A3B") ~= nil
-  local note = moe and "random routing, counts not published" or nil
+  local ep = int("ep") or 1
+  local routing, note = routing_of(row, ep, published)
+  local held = published and ep > 1 and held_bytes(int, start) or nil
   local by = row.recompute == "full" and "heuristic" or
              PRINTED_BY[row.series or ""]
   local estimators = {"heuristic", "retained-states", "retained-rank",
@@ -129,8 +169,8 @@ local function cases_of(row, where, published)
     return {
       name = name,
       model = SAME_SIZES[row.model] or row.model,
-      tp = tp, cp = cp, ep = moe and int("ep") or 1,
-      routing = moe and "balanced" or nil,
+      tp = tp, cp = cp, ep = ep,
+      routing = routing,
       lora_rank = int("lora_rank") or 1,
       recompute = row.recompute,
       recompute_modules = modules_of(row.modules),
@@ -142,29 +182,32 @@ local function cases_of(row, where, published)
       measured = measured,
     }
   end
-  local forward = int("forward_peak")
+  local forward, kept = int("forward_peak"), int("retained")
+  local backward = int("forward_backward_peak")
+  local peak, first = int("forward_repeat") or forward - cold,
+                      int("forward_first")
+  if held then peak, first, cold = first + held, nil, -held end
   local result = {case(row.id, "hidden", {
-    peak = int("forward_repeat") or forward - cold,
-    first = int("forward_first"),
-    retained = int("retained") and int("retained") - cold,
+    peak = peak,
+    first = first,
+    retained = kept and kept - cold,
     estimate = printed, estimator = printed and by,
     note = note,
   })}
-  local backward = int("forward_backward_peak")
   if backward then
     result[2] = case(row.id .. ".loss", "hidden-loss", {
       peak = backward - cold,
-      retained = int("retained") and int("retained") - cold,
+      retained = kept and kept - cold,
       note = note or (is_first and "first shape: cold bytes of backward in " ..
                       "the maximum") or (published and UNEXPLAINED[row.id])
              or nil,
     })
   end
-  local large = not moe and cp == 1 and
+  local large = ep == 1 and cp == 1 and
                 packed >= (row.recompute == "full" and 2048 or 400)
   for _, switch in ipairs(large and SWITCHES or {}) do
     local c = case(row.id .. "." .. switch, "hidden",
-                   {peak = int("forward_repeat") or forward - cold})
+                   {peak = peak})
     c.otherwise, c.estimators = {switch}, {}
     result[#result + 1] = c
   end
@@ -196,9 +239,10 @@ return {
     local rows, lines, path = read(opt.data)
     -- what the published table leaves to its readers holds for it alone
     local published = path:match("measured%-memory%.csv$") ~= nil
-    local list = {}
+    local list, start = {}, starts_of(rows)
     for i, row in ipairs(rows) do
-      for _, c in ipairs(cases_of(row, path .. ":" .. lines[i], published)) do
+      for _, c in ipairs(cases_of(row, path .. ":" .. lines[i], published,
+                                  start[row.key])) do
         list[#list + 1] = c
       end
     end

@@ -23,7 +23,7 @@
 struct cell {
     const char *id, *model, *modules, *lengths, *series;
     enum recompute recompute;
-    bool compiled;
+    bool compiled, concentrated;
     int64_t tp, cp, ep, shared, packed, rank_rows;
     int64_t peak, first, repeat, retained, both, base_first, base_last;
 };
@@ -93,6 +93,8 @@ static inline void measured_load(struct measured *m)
             .lengths = measured_text(t, i, "lengths"),
             .recompute = measured_mode(measured_text(t, i, "recompute")),
             .compiled = strcmp(measured_text(t, i, "compiled"), "yes") == 0,
+            .concentrated = strcmp(measured_text(t, i, "concentrated_routing"),
+                                   "yes") == 0,
             .tp = measured_int(t, i, "tp"), .cp = measured_int(t, i, "cp"),
             .ep = measured_int(t, i, "ep"),
             .shared = measured_int(t, i, "shared_prefix"),

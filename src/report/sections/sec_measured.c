@@ -100,6 +100,27 @@ static void put_series(struct view *v)
     free(x);
 }
 
+/* Mixtures over ranks are no cell like others: how their rows were routed is
+** not known to every table. */
+static void put_mixtures(struct view *v)
+{
+    double least = NAN, most = NAN;
+    int64_t i, n = 0;
+
+    for (i = 0; i < v->n_measured; i++) {
+        double error = measured_error(&v->measured[i], MEASURED_FORWARD);
+
+        if (v->measured[i].forward->shape.ep < 2 || isnan(error)) continue;
+        if (!(error >= least)) least = error;
+        if (!(error <= most)) most = error;
+        n++;
+    }
+    if (n == 0) return;
+    doc_para(v->d, "Mixtures of experts over ranks, forward: %d cells, %+.1f "
+             "to %+.1f %%. How rows were routed is taken from the note of a "
+             "cell.", (int)n, least, most);
+}
+
 /* ---- choices made otherwise ---------------------------------------------- */
 
 static int64_t last_peak(const struct record_found *c, bool requested)
@@ -234,6 +255,7 @@ void sec_measured(struct view *v)
     if (b.failed) v->d->failed = true;
     buf_free(&b);
     put_series(v);
+    put_mixtures(v);
     view_picture(v, PICTURE_MEASURED, "Error of simulated peaks by rows");
     put_switches(v);
     put_uncovered(v);
