@@ -4,6 +4,8 @@
 # one fails. The module is that of tests/cuda/fake_module.c: the cpu device,
 # and processes joined by shared memory. The last line is "N passed, N failed".
 build=$(cd "$1" && pwd) || exit 1
+module=$build/fake/peakproof-cuda.so
+[ -e "$module" ] || { echo "processes: make $module first"; exit 1; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 passed=0 failed=0
@@ -99,14 +101,17 @@ case='ragged.cp2.ep2'
 unset FAKE_DIE
 
 # whoever is interrupted while it waits for the others
-RANK=0 LOCAL_RANK=0 WORLD_SIZE=2 MASTER_PORT=$((port + 5000)) \
-    "$build/peakproof" run --device cuda --out "$scratch/0" tiny-cpu.lua \
-    2>"$scratch/0.said" &
-sleep 0.5
-kill -INT $!
-wait $!
-echo $? >"$scratch/0.code"
-check 'SIGINT while ranks meet' code 0 130
+for r in 0 1; do
+    RANK=$r LOCAL_RANK=$r WORLD_SIZE=2 MASTER_PORT=$((port + 5000)) \
+        "$build/peakproof" run --device cuda --out "$scratch/$r" \
+        tiny-cpu.lua 2>"$scratch/$r.said" &
+    sleep 0.5
+    kill -INT $!
+    wait $!
+    echo $? >"$scratch/$r.code"
+    check 'SIGINT while ranks meet' code $r 130
+    check 'is told' said $r 'interrupted while the ranks met'
+done
 
 export FAKE_GPUS=1
 together 2

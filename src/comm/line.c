@@ -172,7 +172,16 @@ static int put_data(struct line *l, int i, const void *data, size_t n,
 
     if (l->fd[i] >= 0 && wire_put(l->fd[i], &f, sizeof f, end) &&
         wire_put(l->fd[i], data, n, end)) return ERR_OK;
+    if (l->fd[i] >= 0) lose(l, i);      /* a part may have gone */
     return gone(l, i, e);
+}
+
+/* What comes later would be taken for the answer to something else. */
+static int too_late(struct line *l, int i, struct err *e)
+{
+    lose(l, i);
+    return err_set(e, ERR_RUN, "rank %d sent nothing within %lld ms",
+                   who(l, i), (long long)l->deadline_ms);
 }
 
 /* The next data of connection i; failures before it are noted, and end the
@@ -183,9 +192,7 @@ static int get_frame(struct line *l, int i, bool always, struct frame *f,
     int64_t end = wire_now_ms() + l->deadline_ms;
 
     while (l->fd[i] >= 0 && (always || !l->raised)) {
-        if (!wire_ready(l->fd[i], end))
-            return err_set(e, ERR_RUN, "rank %d sent nothing within %lld ms",
-                           who(l, i), (long long)l->deadline_ms);
+        if (!wire_ready(l->fd[i], end)) return too_late(l, i, e);
         if (!wire_get(l->fd[i], f, sizeof *f, end) ||
             f->magic != FRAME_MAGIC || f->n > MOST_BYTES) {
             lose(l, i);
@@ -229,6 +236,8 @@ int line_share(struct line *l, void *data, size_t n, bool always,
     return gone(l, 0, e);
 }
 
+/* One rank's data whole, or that rank is lost: what is left of a message
+** would be read as the next. */
 static int collect_one(struct line *l, int i, struct buf *out, struct err *e)
 {
     struct frame f;
@@ -237,7 +246,10 @@ static int collect_one(struct line *l, int i, struct buf *out, struct err *e)
 
     if (rc != ERR_OK) return rc;
     room = malloc((size_t)f.n + 1);
-    if (room == NULL) return err_nomem(e);
+    if (room == NULL) {
+        lose(l, i);             /* its data would be read as a frame */
+        return err_nomem(e);
+    }
     if (!wire_get(l->fd[i], room, (size_t)f.n,
                   wire_now_ms() + l->deadline_ms)) {
         lose(l, i);

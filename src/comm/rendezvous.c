@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "comm/line.h"
 #include "comm/wire.h"
 
@@ -19,7 +20,9 @@
 enum {
     RETRY_MS = 50,
     HELLO_MS = 3000,        /* for a caller to say who it is */
+    CROWD_MS = 250,         /* the same, where others want its place */
     SLICE_MS = 100,         /* between looks at the interrupt */
+    DIAL_MS = 1000,         /* of one try, that nobody may answer */
     QUIET_MS = 5000,        /* before it is said for whom one waits */
     TOKEN = 128,            /* bytes of one, its end included */
     ANSWER_MS = 2000,       /* for those who came to be told, at the end */
@@ -111,6 +114,13 @@ static void drop_caller(struct host *h, int i)
     h->caller[i] = h->caller[--h->callers];
 }
 
+/* What another process says of itself is shown in one line. */
+static void take_text(char *text, size_t size)
+{
+    text[size - 1] = '\0';
+    text_clean(text);
+}
+
 /* What caller i has sent so far: a whole hello seats it, what is none or
 ** comes too slowly ends it. */
 static int hear_caller(struct host *h, int i, struct err *e)
@@ -128,8 +138,8 @@ static int hear_caller(struct host *h, int i, struct err *e)
         close(fd);
         return ERR_OK;
     }
-    x.place[sizeof x.place - 1] = '\0';
-    x.version[sizeof x.version - 1] = '\0';
+    take_text(x.place, sizeof x.place);
+    take_text(x.version, sizeof x.version);
     if (memcmp(x.token, h->seat[0].token, sizeof x.token) != 0) {
         close(fd);              /* of another job */
         return ERR_OK;
@@ -149,6 +159,22 @@ static int hear_caller(struct host *h, int i, struct err *e)
     return ERR_OK;
 }
 
+/* Is there room for one more caller? Who has been silent for longest, and for
+** long enough, goes for it: a crowd of strangers keeps nobody out. */
+static bool make_room(struct host *h)
+{
+    int i, oldest = 0;
+
+    if (h->callers < CALLERS) return true;
+    for (i = 1; i < h->callers; i++)
+        if (h->caller[i].until < h->caller[oldest].until) oldest = i;
+    if (wire_now_ms() < h->caller[oldest].until - HELLO_MS + CROWD_MS)
+        return false;
+    close(h->caller[oldest].fd);
+    drop_caller(h, oldest);
+    return true;
+}
+
 /* Waits a moment for a new caller or for one to speak. */
 static int hear_all(struct host *h, int64_t end, struct err *e)
 {
@@ -156,7 +182,7 @@ static int hear_all(struct host *h, int64_t end, struct err *e)
     int64_t left = end - wire_now_ms();
     int i, n = h->callers, rc = ERR_OK;
 
-    p[0] = (struct pollfd){h->listener, n < CALLERS ? POLLIN : 0, 0};
+    p[0] = (struct pollfd){h->listener, POLLIN, 0};
     for (i = 0; i < n; i++)
         p[i + 1] = (struct pollfd){h->caller[i].fd, POLLIN, 0};
     /* a caller that sends half a hello is always readable: no busy wait */
@@ -164,7 +190,7 @@ static int hear_all(struct host *h, int64_t end, struct err *e)
     if (poll(p, (nfds_t)n + 1, left < 100 ? (int)left : 100) < 0)
         return ERR_OK;
     for (i = n - 1; i >= 0 && rc == ERR_OK; i--) rc = hear_caller(h, i, e);
-    if (rc == ERR_OK && p[0].revents != 0) {
+    if (rc == ERR_OK && p[0].revents != 0 && make_room(h)) {
         int fd = accept(h->listener, NULL, NULL);
 
         if (fd >= 0)
@@ -262,7 +288,7 @@ static int host(const struct rendezvous *r, int *fd, struct err *e)
     h.seat = calloc((size_t)r->size, sizeof *h.seat);
     if (h.seat == NULL) return err_nomem(e);
     say_hello(r, &h.seat[0]);
-    h.listener = wire_listen(r->addr, r->port, r->size, e);
+    h.listener = wire_listen(r->addr, r->port, r->size + CALLERS, e);
     rc = h.listener < 0 ? ERR_RUN : receive(&h, e);
     for (i = 0; i < h.callers; i++) close(h.caller[i].fd);
     if (h.listener >= 0) close(h.listener);
@@ -298,6 +324,14 @@ static int hear_answer(const struct rendezvous *r, int fd, int64_t end,
                    r->addr, r->port, r->rank);
 }
 
+/* One try. */
+static int dial(const struct rendezvous *r, int64_t end, const char **why)
+{
+    int64_t soon = wire_now_ms() + DIAL_MS;
+
+    return wire_dial(r->addr, r->port, soon < end ? soon : end, why);
+}
+
 /* Rank 0 may not listen yet: again until the deadline. */
 static int reach(const struct rendezvous *r, int64_t end, struct err *e)
 {
@@ -305,7 +339,7 @@ static int reach(const struct rendezvous *r, int64_t end, struct err *e)
     struct patience p = patience_new();
     int fd, rc = ERR_OK;
 
-    while ((fd = wire_dial(r->addr, r->port, end, &why)) < 0 &&
+    while ((fd = dial(r, end, &why)) < 0 &&
            wire_now_ms() < end && (rc = interrupted(r, e)) == ERR_OK) {
         struct timespec pause = {0, RETRY_MS * 1000000};
         if (r->waiting != NULL && is_long(&p)) say_early(r, why);
