@@ -20,9 +20,19 @@ static size_t character(const unsigned char *s, size_t left)
     return n;
 }
 
+/* C0, DEL, and C1 as UTF-8 has it; s ends with a NUL. */
 static int is_control(const unsigned char *s)
 {
-    return s[0] < 0x20 || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0);
+    return s[0] < 0x20 || s[0] == 0x7f
+           || (s[0] == 0xc2 && s[1] >= 0x80 && s[1] < 0xa0);
+}
+
+size_t text_plain(const char *text, size_t n)
+{
+    size_t i = 0;
+
+    while (i < n && !is_control((const unsigned char *)text + i)) i++;
+    return i;
 }
 
 size_t text_valid(const char *text, size_t n)

@@ -9,6 +9,8 @@
 /* What a terminal, JSON or XML must not see (controls, bytes that are no
 ** UTF-8) becomes '?', also where text was cut in the middle of a character. */
 void text_clean(char *text);
+/* Bytes of the text before its first control character; n: it has none. */
+size_t text_plain(const char *text, size_t n);
 /* Bytes of the text before the first that is no UTF-8; n: all is. */
 size_t text_valid(const char *text, size_t n);
 

@@ -5,12 +5,22 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clean.h"
+
 /* What a file, an estimator or another process says is no command to a
-** terminal: controls become '?', lines stay. */
+** terminal (base/clean.h); lines stay. */
 static void clean(char *s)
 {
-    for (; *s != '\0'; s++)
-        if (((unsigned char)*s < ' ' && *s != '\n') || *s == 127) *s = '?';
+    for (;;) {
+        size_t n = strcspn(s, "\n");
+        char end = s[n];
+
+        s[n] = '\0';
+        text_clean(s);
+        s[n] = end;
+        if (end == '\0') return;
+        s += n + 1;
+    }
 }
 
 int err_set(struct err *e, enum err_code code, const char *fmt, ...)

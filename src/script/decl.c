@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/suggest.h"
 
 #define MAX_KEYS 48
@@ -307,9 +308,8 @@ static const char *to_text(const struct decl *d, const char *key)
     if (lua_type(d->L, -1) != LUA_TSTRING) bad_type(d, key, -1, "a string");
     text = lua_tolstring(d->L, -1, &n);
     if (n == 0) decl_fail(d, key, "must not be empty");
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)text[i] < ' ' || text[i] == 127)
-            decl_fail(d, key, "must not hold control characters");
+    if (text_plain(text, n) < n)
+        decl_fail(d, key, "must not hold control characters");
     return text;
 }
 
