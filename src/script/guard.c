@@ -143,11 +143,23 @@ static int guard_insert(lua_State *L)
     return lua_gettop(L) == 2 ? original(L) : guard_list(L);
 }
 
+/* Where there is no function to compare by, each text is gone through as
+** often as it is compared. */
+static void charge_texts(lua_State *L, lua_Integer n)
+{
+    for (lua_Integer i = 1; i <= n; i++) {
+        if (lua_geti(L, 1, i) == LUA_TSTRING)
+            script_charge(L, (uint64_t)lua_rawlen(L, -1) * 16);
+        lua_pop(L, 1);
+    }
+}
+
 static int guard_sort(lua_State *L)
 {
     if (lua_istable(L, 1)) {
         lua_Integer n = luaL_len(L, 1);
         script_charge(L, n > 0 ? (uint64_t)n * 16 : 0);
+        if (lua_isnoneornil(L, 2)) charge_texts(L, n);
     }
     return original(L);
 }
@@ -249,6 +261,7 @@ static const struct guard {
     {"_G", "pcall", guard_pcall},
     {"_G", "print", guard_print},
     {"_G", "setmetatable", guard_setmetatable},
+    {"_G", "tonumber", guard_linear},
     {"_G", "xpcall", guard_xpcall},
     {"string", "dump", NULL},
     {"string", "byte", guard_linear},

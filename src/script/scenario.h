@@ -118,6 +118,7 @@ struct scenario {
 struct scenario_limits {
     uint64_t memory_bytes;      /* 0: 256 MiB */
     uint64_t instructions;      /* of one call; 0: 200 million */
+    int seconds;                /* of processor time, of one call; 0: 20 */
     bool unsafe;                /* all of Lua's libraries, io and os too */
     /* not 0 ends a running script with ERR_INTERRUPTED; may be NULL. Kept
     ** until scenario_free. */

@@ -10,8 +10,9 @@
 
 #define MEMORY_DEFAULT (UINT64_C(256) << 20)
 #define INSTRUCTIONS_DEFAULT UINT64_C(200000000)
-#define SECONDS 20          /* of processor time, for one call */
+#define SECONDS_DEFAULT 20  /* of processor time, for one call */
 #define STEP 200            /* instructions between two looks of the hook */
+#define LONG_TEXT (1 << 20) /* bytes; longer ones are looked after more often */
 
 struct script *script_of(lua_State *L)
 {
@@ -78,7 +79,7 @@ static void death_text(const struct script *s, char *out, size_t size)
                  (unsigned long long)(s->allowance / 1000000));
         break;
     case DEAD_TIME:
-        snprintf(out, size, "the script runs longer than %d s", SECONDS);
+        snprintf(out, size, "the script runs longer than %d s", s->seconds);
         break;
     case DEAD_INTERRUPTED:
         snprintf(out, size, "interrupted");
@@ -99,20 +100,32 @@ static _Noreturn void raise_death(lua_State *L)
     abort();                /* not reached: lua_error does not return */
 }
 
-/* Runs every STEP instructions, and before every one once dead. */
+/* Runs every so many instructions, and before every one once dead. */
 static void hook(lua_State *L, lua_Debug *ar)
 {
     struct script *s = script_of(L);
 
     (void)ar;
     if (s->interrupt != NULL && *s->interrupt != 0) die(s, DEAD_INTERRUPTED);
-    if (s->left <= STEP) die(s, DEAD_INSTRUCTIONS);
+    if (s->left <= (uint64_t)s->step) die(s, DEAD_INSTRUCTIONS);
     if (processor_ns() > s->deadline_ns) die(s, DEAD_TIME);
     if (s->dead != ALIVE) {
         lua_sethook(L, hook, LUA_MASKCOUNT, 1);
         raise_death(L);
     }
-    s->left -= STEP;
+    s->left -= (uint64_t)s->step;
+}
+
+/* An instruction that compares two texts goes through all their bytes: the
+** longer they are, the fewer instructions pass between two looks. */
+static void watch_text(struct script *s, size_t bytes)
+{
+    int step = (int)((uint64_t)STEP * LONG_TEXT / bytes);
+
+    if (step >= s->step || s->dead != ALIVE) return;
+    s->step = step > 0 ? step : 1;
+    if (lua_gethook(s->L) == hook)
+        lua_sethook(s->L, hook, LUA_MASKCOUNT, s->step);
 }
 
 void script_charge(lua_State *L, uint64_t work)
@@ -161,7 +174,9 @@ static void *allocate(void *ud, void *block, size_t old, size_t bytes)
     struct script *s = ud;
     void *p;
 
-    if (block == NULL) old = 0;         /* old is a type of object then */
+    if (block == NULL && old == LUA_TSTRING && bytes > LONG_TEXT)
+        watch_text(s, bytes);
+    if (block == NULL) old = 0;         /* it was a type of object */
     if (bytes == 0) {
         free(block);
         s->used -= old;
@@ -377,8 +392,8 @@ int script_call(struct script *s, int n, int results, struct err *e)
     lua_pushcfunction(L, on_error);
     lua_insert(L, handler);
     s->left = s->allowance;
-    s->deadline_ns = processor_ns() + (int64_t)SECONDS * 1000000000;
-    lua_sethook(L, hook, LUA_MASKCOUNT, s->dead == ALIVE ? STEP : 1);
+    s->deadline_ns = processor_ns() + (int64_t)s->seconds * 1000000000;
+    lua_sethook(L, hook, LUA_MASKCOUNT, s->dead == ALIVE ? s->step : 1);
     status = lua_pcall(L, n, results, handler);
     lua_sethook(L, NULL, 0, 0);
     lua_remove(L, handler);
@@ -425,6 +440,8 @@ int script_new(const char *path, const char *data_dir,
                                          : MEMORY_DEFAULT;
     s->allowance = limits->instructions != 0 ? limits->instructions
                                              : INSTRUCTIONS_DEFAULT;
+    s->seconds = limits->seconds != 0 ? limits->seconds : SECONDS_DEFAULT;
+    s->step = STEP;
     s->interrupt = limits->interrupt;
     s->unsafe = limits->unsafe;
     if (set_names(s, path, data_dir)) s->L = lua_newstate(allocate, s);

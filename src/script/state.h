@@ -50,6 +50,8 @@ struct script {
     /* instructions of the current call */
     uint64_t left, allowance;
     int64_t deadline_ns;    /* of this thread's processor time */
+    int seconds;            /* of it, a call */
+    int step;               /* instructions between two looks */
     const atomic_int *interrupt;    /* may be NULL */
     enum script_death dead;
     char where[128];        /* "file:line: " at which it died, or "" */

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "tests/unit/script_fixture.h"
@@ -81,6 +83,9 @@ static void test_library(void **state)
             "table.insert(t, 1, 1) table.remove(t, 1) end",
         "local s = ('x'):rep(100000) while true do s:byte(-1) s:len() "
             "utf8.len(s) end",
+        "local s = (' '):rep(100000) for i = 1, 200 do tonumber(s, 10) end",
+        "local s, t = ('x'):rep(1000000), {} for i = 1, 9000 do t[i] = s end "
+            "table.sort(t)",
         "batch.random{count = 1000000, length = 1} batch.random{count = "
             "1000000, length = 1} batch.random{count = 1, length = 1}",
     };
@@ -195,6 +200,32 @@ static void test_tiny_limit(void **state)
     }
 }
 
+/* Seconds of processor time since the program began. */
+static double seconds(void)
+{
+    return (double)clock() / CLOCKS_PER_SEC;
+}
+
+/* A comparison is one instruction, whatever it compares: here 30 million
+** pieces of nothing. The limit of time holds all the same. */
+static void test_long_texts(void **state)
+{
+    struct scenario_limits l = {.seconds = 1};
+    double from = seconds();
+    struct scenario *s;
+    struct err e;
+
+    (void)state;
+    fixture_write("s.lua", "local a = ('\\0'):rep(1000):rep(30000)\n"
+                  "local b = a:sub(1, -2) .. 'a'\n"
+                  "while true do local less = a < b end");
+    assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", NULL, 0, &l,
+                                   &s, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "s.lua:3: the script runs longer than 1 "
+                                   "s"));
+    assert_true(seconds() - from < 6);
+}
+
 static atomic_int flag;
 
 static void test_interrupt(void **state)
@@ -228,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_not_there),
         cmocka_unit_test(test_plenty),
         cmocka_unit_test(test_tiny_limit),
+        cmocka_unit_test(test_long_texts),
         cmocka_unit_test(test_interrupt),
     };
 
