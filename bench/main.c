@@ -111,6 +111,16 @@ static int check_stack(struct err *e)
                    "%d)", (unsigned long long)r.rlim_cur, NEEDED / 1024);
 }
 
+/* In one write, so that what ranks say to one terminal stays apart, and not by
+** fprintf, which takes 8 KiB of a stack that may be too small for it. */
+static void tell(const struct err *e)
+{
+    char line[sizeof e->text + 16];
+
+    snprintf(line, sizeof line, "peakproof: %s\n", e->text);
+    fputs(line, stderr);
+}
+
 int main(int argc, char **argv)
 {
     struct err e = {ERR_OK, ""};
@@ -123,8 +133,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);       /* and so is a file size limit */
     rc = check_stack(&e);
     if (rc == ERR_OK) rc = run(argc, argv, &e);
-    if (rc != ERR_OK && e.text[0] != '\0')
-        fprintf(stderr, "peakproof: %s\n", e.text);
+    if (rc != ERR_OK && e.text[0] != '\0') tell(&e);
     if (!out_finish() && rc == ERR_OK) rc = ERR_RUN;
     return rc;
 }
