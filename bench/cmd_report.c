@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "bench/command.h"
 #include "report/report.h"
 #include "run/data_dir.h"
@@ -37,18 +38,50 @@ static enum report_format format_of(const char *name)
     return (enum report_format)i;
 }
 
-/* {"format":1,"files":[...],"pictures":bool} */
-static int print_json(const struct report_said *said, struct err *e)
+/* The next name of those written, from at on, with its folder. A folder's name
+** may have line feeds itself. */
+static const char *next_name(const char *dir, const char **at,
+                             struct buf *name)
 {
+    size_t n = strcspn(*at, "\n");
+
+    name->len = 0;
+    buf_printf(name, "%s/%.*s", dir, (int)n, *at);
+    *at += n + 1;
+    return buf_text(name);
+}
+
+static int print_names(const struct report_said *said, const char *dir,
+                       struct err *e)
+{
+    const char *s = buf_text(&said->written);
+    struct buf text = BUF_INIT, name = BUF_INIT;
+
+    while (*s != '\0') buf_printf(&text, "%s\n", next_name(dir, &s, &name));
+    text.failed |= name.failed;
+    buf_free(&name);
+    return out_put(&text, e);
+}
+
+/* {"format":1,"files":[...],"pictures":bool} */
+static int print_json(const struct report_said *said, const char *dir,
+                      struct err *e)
+{
+    struct buf name = BUF_INIT;
     json_t *v = json_object(), *files = json_array();
     const char *s = buf_text(&said->written);
     bool pictures = !said->no_gnuplot && said->warning.len == 0;
 
-    for (; *s != '\0'; s += strcspn(s, "\n") + 1)
-        json_array_append_new(files, json_stringn(s, strcspn(s, "\n")));
+    while (*s != '\0')
+        json_array_append_new(files, js_text(next_name(dir, &s, &name)));
     json_object_set_new(v, "format", json_integer(1));
     json_object_set_new(v, "files", files);
     json_object_set_new(v, "pictures", json_boolean(pictures));
+    if (name.failed) {
+        json_decref(v);
+        v = NULL;
+    }
+    buf_free(&name);
     return out_json(v, e);
 }
 
@@ -81,7 +114,8 @@ static int run(const struct args *a, struct err *e)
         say_warning("%s: no finished case, so there is nothing to report",
                     o.dir);
     if (rc == ERR_OK)
-        rc = a->json ? print_json(&said, e) : out_put(&said.written, e);
+        rc = a->json ? print_json(&said, o.dir, e)
+                     : print_names(&said, o.dir, e);
     buf_free(&published);
     report_said_free(&said);
     return rc;

@@ -29,8 +29,7 @@ static int save(struct work *w, const char *name, const char *ext,
     rc = path.failed || text->failed ? err_nomem(e)
          : file_write(path.data, buf_text(text), text->len, e);
     if (rc == ERR_OK) {
-        buf_puts(w->written, path.data);
-        buf_putc(w->written, '\n');
+        buf_printf(w->written, "%s.%s\n", name, ext);
         if (w->written->failed) rc = err_nomem(e);
     }
     buf_free(&path);

@@ -24,7 +24,8 @@ struct report_options {
 
 /* Zero it before use; free it also after a failure. */
 struct report_said {
-    struct buf written;     /* names of the files that it wrote, a line each */
+    struct buf written;     /* names of files in dir that it wrote, a line
+                               each */
     struct buf warning;     /* a line for each picture that was not drawn */
     bool no_gnuplot;        /* pictures were wanted, and there is none */
 };

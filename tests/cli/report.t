@@ -53,6 +53,11 @@ $ grep -c 'mine' own/errors.gp own/tokens.gp own/composition.gp | sed 's/:[1-9].
 > own/errors.gp: yes
 > own/tokens.gp: yes
 > own/composition.gp: yes
+
+# one that prices nothing has a panel, which says why
+$ echo 'estimator{name = "never", price = function() return nil, "it is late" end}' >never.lua; peakproof run --estimator never.lua --out never one.lua >a; peakproof report never >b; grep 'does not apply' never/tokens.gp; grep -c 'does not apply: it is late' never/tokens.svg
+>   set label 2 "does not apply: it is late" at graph 0.5, graph 0.6 center
+> 1
 $ peakproof explain own it | grep -A4 'against `mine`' | sed -n 1p
 > The most-loaded rank against `mine`:
 $ peakproof explain own it | grep -c '| `attention` .* 1,000,000,000 '
@@ -63,6 +68,10 @@ $ PATH=${PATH%%:*} peakproof report out >b
 !* *no gnuplot, so no pictures*
 
 $ peakproof report --json out | grep -c 'accuracy.md'
+> 1
+
+# a folder's name that has a line feed is one name
+$ name=$(printf 'two\nlines'); cp -r out "$name"; peakproof report --json "$name" | grep -c '"files": \["two\\nlines/accuracy.md", "two\\nlines/timing.md", '
 > 1
 
 $ for f in csv json html; do peakproof report --format $f out | sed -n 1p; done

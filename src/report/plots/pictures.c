@@ -30,7 +30,7 @@ static int save(const char *dir, const char *name, const char *ext,
     buf_printf(&path, "%s/%s.%s", dir, name, ext);
     rc = path.failed || text->failed ? err_nomem(e)
          : file_write(path.data, buf_text(text), text->len, e);
-    if (rc == ERR_OK) buf_printf(written, "%s\n", path.data);
+    if (rc == ERR_OK) buf_printf(written, "%s.%s\n", name, ext);
     if (rc == ERR_OK && written->failed) rc = err_nomem(e);
     buf_free(&path);
     return rc;
@@ -66,7 +66,7 @@ static int draw_one(const char *dir, const char *name, enum picture_state *to,
     out->no_gnuplot = missing;
     if (missing) return ERR_OK;
     *to = PICTURE_DRAWN;
-    buf_printf(written, "%s/%s.svg\n%s/%s.png\n", dir, name, dir, name);
+    buf_printf(written, "%s.svg\n%s.png\n", name, name);
     return written->failed ? err_nomem(e) : ERR_OK;
 }
 

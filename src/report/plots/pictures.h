@@ -18,7 +18,8 @@ struct pictures {
 /* Writes NAME.dat and NAME.gp of every picture that has something to show,
 ** and where draw is set NAME.svg and NAME.png, by one gnuplot each: one that
 ** fails is a warning. Pictures of an earlier report go first. Appends the
-** names of the files to written, a line each. The warnings are the caller's. */
+** names of the files in dir to written, a line each. The warnings are the
+** caller's. */
 int pictures_make(const char *dir, bool draw, const struct record_set *set,
                   const struct figures *published, struct pictures *out,
                   struct buf *written, struct err *e) MUST_CHECK;
