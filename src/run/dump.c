@@ -30,8 +30,8 @@ static int take_gradients(const struct ranks_one *o, struct rank_dump *d,
 
     if (rc != ERR_OK) return rc;
     d->gradient = calloc((size_t)l.n + 1, sizeof *d->gradient);
-    d->n_gradient = l.n;
     if (d->gradient == NULL) rc = err_nomem(e);
+    else d->n_gradient = l.n;
     for (i = 0; i < l.n && rc == ERR_OK; i++) {
         if (l.p[i].role == PARAM_BASE) continue;
         d->gradient[i] = malloc((size_t)l.p[i].count * sizeof(double));
