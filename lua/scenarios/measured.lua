@@ -33,16 +33,27 @@ local function reader(row, where)
   local function fail(column, why)
     error(where .. ": " .. column .. ": " .. why, 0)
   end
-  local function int(column)
+  local function int(column, least)
     local text = row[column]
     if text == nil then return nil end
     local n = math.tointeger(tonumber(text))
-    if n == nil or n < 0 then
-      fail(column, "must be a whole number, not '" .. text .. "'")
+    if n == nil or n < (least or 0) then
+      fail(column, "must be a whole number" ..
+           (least and " from " .. least .. " on" or "") ..
+           " (bytes and rows, no unit), not '" .. text .. "'")
     end
     return n
   end
-  return int, fail
+  -- nil where the cell is empty
+  local function yes(column)
+    local text = (row[column] or ""):lower()
+    if text == "" then return nil end
+    if text ~= "yes" and text ~= "no" then
+      fail(column, "must be yes or no, not '" .. row[column] .. "'")
+    end
+    return text == "yes"
+  end
+  return int, fail, yes
 end
 
 -- "a+b" or "n*k": k sequences of n.
@@ -51,7 +62,8 @@ local function lengths_of(text, fail)
   for part in text:gmatch("[^+]+") do
     local n, k = part:match("^(%d+)%*?(%d*)$")
     n, k = math.tointeger(tonumber(n)), math.tointeger(tonumber(k or ""))
-    if n == nil or n < 1 or (k or 1) < 1 or (k or 1) > 65536 then
+    if n == nil or n < 1 or n > 2147483647 or (k or 1) < 1 or
+       (k or 1) > 65536 then
       fail("lengths", "must be like 4096, 4096+2048 or 512*8, not '" ..
            text .. "'")
     end
@@ -70,10 +82,43 @@ local function batch_of(list, prefix)
   return batch.tree{parents = parents, lengths = lengths}
 end
 
-local function modules_of(text)
+local RECOMPUTE = {full = true, none = true, selective = true}
+local MODULES = {core_attn = true, mlp = true, moe = true}
+
+local function modules_of(text, fail)
   local list = {}
-  for word in (text or ""):gmatch("[^+]+") do list[#list + 1] = word end
+  for word in (text or ""):gmatch("[^+]+") do
+    if not MODULES[word] then
+      fail("modules", "must be core_attn, mlp and moe joined by +, as in " ..
+           "core_attn+mlp, not '" .. text .. "'")
+    end
+    list[#list + 1] = word
+  end
   return #list > 0 and list or nil
+end
+
+-- Columns that a table needs, and ids of which cases can be named.
+local function check_table(rows, lines, path)
+  local there, seen = {}, {}
+  if #rows == 0 then error(path .. ": no rows behind the header", 0) end
+  for i, row in ipairs(rows) do
+    local id, at = row.id or "", path .. ":" .. lines[i] .. ": id: "
+    for column in pairs(row) do there[column] = true end
+    if seen[id] then
+      error(at .. "'" .. id .. "' stands in line " .. seen[id] .. " already",
+            0)
+    elseif id ~= "" and (#id > 80 or not id:find("^[%w._][%w._+=@-]*$")) then
+      error(at .. "up to 80 letters, digits and ._+=@-, none of +=@- first, " ..
+            "not '" .. id .. "'", 0)
+    end
+    seen[id] = id ~= "" and lines[i] or nil
+  end
+  for _, column in ipairs(needed) do
+    if not there[column] then
+      error(path .. ":1: " .. column .. ": no such column, or nothing in " ..
+            "it (" .. table.concat(needed, ", ") .. " are needed)", 0)
+    end
+  end
 end
 
 -- Bytes that only a first forward holds inside the printed maximum.
@@ -105,7 +150,7 @@ local function starts_of(rows)
     local base = math.tointeger(tonumber(row.baseline_first))
     local key = table.concat({row.model or "", row.tp or "", row.cp or "",
                               row.ep or ""}, " ")
-    row.key = key
+    row.start_key = key
     if base and (start[key] == nil or base < start[key]) then
       start[key] = base
     end
@@ -120,23 +165,31 @@ local UNEXPLAINED = {M002 = "about 60 MiB above every reading, cause unknown"}
 local SWITCHES = {"norm-freed", "v-copied", "fused"}
 
 -- How the rows of a mixture were routed, and what to say of it.
-local function routing_of(row, ep, published)
+local function routing_of(concentrated, ep, published)
   if ep == 1 then return nil, nil end
-  if row.concentrated_routing == "yes" then
+  if concentrated then
     return {share = ep, rank = 0}, "every row routed to experts of one rank"
   end
   return "balanced", published and "random routing, taken as even" or
          "routing taken as even"
 end
 
+-- A config that a table names beside itself.
+local function model_path(model, folder)
+  if model:find("%.json$") and model:sub(1, 1) ~= "/" then
+    return folder .. model
+  end
+  return model
+end
+
 -- Both cases of a row, and its forward with each switch where those count.
-local function cases_of(row, where, published, start)
-  local int, fail = reader(row, where)
+local function cases_of(row, where, folder, published, start)
+  local int, fail, yes = reader(row, where)
   for _, column in ipairs(needed) do
     if row[column] == nil then fail(column, "missing") end
   end
-  local list, packed = lengths_of(row.lengths, fail), int("packed_rows")
-  local tp, cp = int("tp"), int("cp")
+  local list, packed = lengths_of(row.lengths, fail), int("packed_rows", 1)
+  local tp, cp, ep = int("tp", 1), int("cp", 1), int("ep", 1) or 1
   local logical, prefix = 0, int("shared_prefix") or 0
   for _, n in ipairs(list) do
     logical = logical + n
@@ -147,12 +200,22 @@ local function cases_of(row, where, published, start)
   local rows = logical - (#list - 1) * prefix
   if packed < rows or packed >= rows + tp then
     fail("packed_rows", "must be " .. rows .. " rounded up to a multiple of "
-         .. tp .. ", not " .. packed)
+         .. tp .. ", not " .. packed ..
+         (prefix == 0 and packed < logical and
+          " (fewer only where shared_prefix says what is shared)" or ""))
+  end
+  if not RECOMPUTE[row.recompute] then
+    fail("recompute", "must be full, none or selective, not '" ..
+         row.recompute .. "'")
   end
   local cold, is_first = cold_bytes(row, int, packed, published)
   local printed = int("published_estimate")
-  local ep = int("ep") or 1
-  local routing, note = routing_of(row, ep, published)
+  local routing, note = routing_of(yes("concentrated_routing"), ep, published)
+  local modules = modules_of(row.modules, fail)
+  if row.recompute == "selective" and not modules then
+    fail("modules", "missing: selective recompute needs one of core_attn, " ..
+         "mlp and moe")
+  end
   local held = published and ep > 1 and held_bytes(int, start) or nil
   local by = row.recompute == "full" and "heuristic" or
              PRINTED_BY[row.series or ""]
@@ -168,13 +231,13 @@ local function cases_of(row, where, published, start)
     measured.series = row.series or "measured"
     return {
       name = name,
-      model = SAME_SIZES[row.model] or row.model,
+      model = SAME_SIZES[row.model] or model_path(row.model, folder),
       tp = tp, cp = cp, ep = ep,
       routing = routing,
       lora_rank = int("lora_rank") or 1,
       recompute = row.recompute,
-      recompute_modules = modules_of(row.modules),
-      compiled = row.compiled ~= "no",
+      recompute_modules = modules,
+      compiled = yes("compiled") ~= false,
       wave = wave,
       waves = 2,
       batch = batch_of(list, prefix),
@@ -182,10 +245,10 @@ local function cases_of(row, where, published, start)
       measured = measured,
     }
   end
-  local forward, kept = int("forward_peak"), int("retained")
-  local backward = int("forward_backward_peak")
-  local peak, first = int("forward_repeat") or forward - cold,
-                      int("forward_first")
+  local forward, kept = int("forward_peak", 1), int("retained")
+  local backward = int("forward_backward_peak", 1)
+  local peak, first = int("forward_repeat", 1) or forward - cold,
+                      int("forward_first", 1)
   if held then peak, first, cold = first + held, nil, -held end
   local result = {case(row.id, "hidden", {
     peak = peak,
@@ -239,10 +302,12 @@ return {
     local rows, lines, path = read(opt.data)
     -- what the published table leaves to its readers holds for it alone
     local published = path:match("measured%-memory%.csv$") ~= nil
+    check_table(rows, lines, path)
     local list, start = {}, starts_of(rows)
     for i, row in ipairs(rows) do
-      for _, c in ipairs(cases_of(row, path .. ":" .. lines[i], published,
-                                  start[row.key])) do
+      for _, c in ipairs(cases_of(row, path .. ":" .. lines[i],
+                                  path:match("^.*/") or "", published,
+                                  start[row.start_key])) do
         list[#list + 1] = c
       end
     end

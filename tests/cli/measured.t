@@ -35,12 +35,12 @@ $ sed 's/4096+4096/4096-4096/' mine.csv >x.csv; peakproof list measured.lua -- d
 = 3
 
 $ sed 's/,6964,/,many,/' mine.csv >x.csv; peakproof list measured.lua -- data=x.csv
-! peakproof: x.csv:3: packed_rows: must be a whole number, not 'many'
+! peakproof: x.csv:3: packed_rows: must be a whole number from 1 on (bytes and rows, no unit), not 'many'
 !...
 = 3
 
 $ sed 's/forward_peak/peak/' mine.csv >x.csv; peakproof list measured.lua -- data=x.csv
-! peakproof: x.csv:2: forward_peak: missing
+! peakproof: x.csv:1: forward_peak: no such column, or nothing in it (id, model, tp, cp, recompute, lengths, packed_rows, forward_peak are needed)
 !...
 = 3
 
@@ -65,9 +65,61 @@ $ peakproof import o2 --table t.csv --json 2>talk | head -2
 >   "format": 1,
 
 $ sed 's/,6964,/,7000,/' mine.csv >x.csv; peakproof import o3 --table x.csv
-!* peakproof: */x.csv:3: packed_rows: must be 6964 rounded up to a multiple of 4, not 7000
-!...
+! peakproof: x.csv:3: packed_rows: must be 6964 rounded up to a multiple of 4, not 7000
 = 3
+
+# What the program finds in a case is told of the table's line too.
+
+$ sed 's/^b,final,Qwen3.8-27B,4/b,final,Qwen3.8-27B,3/; s/,6964,/,6966,/' mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:3: tp: 3 does not divide the 16 key heads of the delta net (linear_num_key_heads)
+= 3
+
+$ sed 's/^b,final,Qwen3.8-27B/b,final,Qwen9-27B/' mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:3: model: no file 'Qwen9-27B' (did you mean 'Qwen3-1.7B'?)
+= 3
+
+$ sed 's/^b,/a,/' mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:3: id: 'a' stands in line 2 already
+= 3
+
+$ sed 's/,core_attn,/,core_atn,/' mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:2: modules: must be core_attn, mlp and moe joined by +, as in core_attn+mlp, not 'core_atn'
+= 3
+
+$ sed 's/selective/some/' mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:2: recompute: must be full, none or selective, not 'some'
+= 3
+
+$ sed 's/37657602560/37.6 GB/' mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:3: forward_peak: must be a whole number from 1 on (bytes and rows, no unit), not '37.6 GB'
+= 3
+
+$ sed 's/,6964,/,6000,/; s/,1228,/,,/' mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:3: packed_rows: must be 8192 rounded up to a multiple of 4, not 6000 (fewer only where shared_prefix says what is shared)
+= 3
+
+$ (head -1 mine.csv | sed 's/,lengths/,compiled,lengths/'; echo 'a,x,Qwen3-8B,1,1,none,,maybe,256,0,256,1,,,') >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:2: compiled: must be yes or no, not 'maybe'
+= 3
+
+$ head -1 mine.csv >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv: no rows behind the header
+= 3
+
+$ (cat mine.csv; echo 'c,x') >x.csv; peakproof import o3 --table x.csv
+! peakproof: x.csv:4: 2 cells where the header has 14
+= 3
+
+# A config beside the table, and a mixture over ranks, whose routing no column
+# of this table tells: no choice is shown where no cell decides one.
+
++ m.csv
+| id,model,tp,cp,ep,recompute,lengths,packed_rows,forward_peak
+| m,own/moe.json,2,1,2,none,1000,1000,9000000000
+$ mkdir own; cp $TOP/lua/models/Mixtral-8x7B.json own/moe.json; peakproof import o5 --table m.csv >files 2>talk; grep '^Mixtures' o5/accuracy.md; grep -c 'Choices that' o5/accuracy.md
+> Mixtures of experts over ranks, forward: 1 cell, -50.0 to -50.0 %. A cell's
+> 0
+= 1
 
 $ peakproof import o3 --table none.csv
 ! peakproof: none.csv: No such file or directory

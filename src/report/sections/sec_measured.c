@@ -116,9 +116,9 @@ static void put_mixtures(struct view *v)
         n++;
     }
     if (n == 0) return;
-    doc_para(v->d, "Mixtures of experts over ranks, forward: %d cells, %+.1f "
-             "to %+.1f %%. How rows were routed is taken from the note of a "
-             "cell.", (int)n, least, most);
+    doc_para(v->d, "Mixtures of experts over ranks, forward: %d cell%s, %+.1f "
+             "to %+.1f %%. A cell's note says how its rows are routed here.",
+             (int)n, n == 1 ? "" : "s", least, most);
 }
 
 /* ---- choices made otherwise ---------------------------------------------- */
@@ -168,6 +168,16 @@ static void put_switch(struct view *v, struct table *t, const char *what,
     cell_count(v->d, t, within[1]);
 }
 
+static bool any_switched(const struct view *v)
+{
+    int64_t i;
+
+    for (i = 0; i < v->n_measured; i++)
+        if (belongs(v, i, NULL) &&
+            last_peak(v->measured[i].forward, false) >= 0) return true;
+    return false;
+}
+
 /* Each choice made the other way, to show what it is worth. */
 static void put_switches(struct view *v)
 {
@@ -183,10 +193,12 @@ static void put_switches(struct view *v)
         {"fused SwiGLU in eager attention models", ".fused", false},
         {"bytes as requested, not as blocks", "", true},
     };
-    double *x = malloc((size_t)(v->n_measured + 1) * sizeof *x);
+    double *x;
     struct table *t;
     size_t i;
 
+    if (!any_switched(v)) return;
+    x = malloc((size_t)(v->n_measured + 1) * sizeof *x);
     if (x == NULL) {
         v->d->failed = true;
         return;
