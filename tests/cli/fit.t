@@ -63,6 +63,31 @@ $ peakproof fit --memory 80G --lengths 2000 --layers 4 --plot p >a; ls p
 > fit.gp
 > fit.png
 > fit.svg
+$ head -n 1 p/fit.dat; cut -d ' ' -f 1 p/fit.dat | sed 1d | paste -s -d ' '; grep -c '^[0-9]*\( [0-9]*\.[0-9]\{6\}\)\{4\}$' p/fit.dat
+> # tokens; GB: simulated, then each estimator's
+> 20753 41506 62260 83013 103767 124520 145274 166027 186781 207534 228288 249041 269795 290548 311301 332055
+> 16
+$ grep '^2\(0753\|69795\) ' p/fit.dat
+> 20753 15.235809 14.677533 14.514611 14.463620
+> 269795 77.110182 78.524756 76.311786 75.844945
+$ sed '1,/^set grid/d' p/fit.gp
+> set title "What a rank takes of its device"
+> set xlabel "tokens in the wave"
+> set ylabel "GB"
+> set format x "%.0s%c"
+> set yrange [0:*]
+> set key bottom right reverse Left
+> do for [kind in "svg png"] {
+>   set terminal @svg
+>   if (kind eq "png") { set terminal @png }
+>   set output "fit.".kind
+>   plot "fit.dat" using 1:2 with linespoints pointtype 7 linewidth 2 linecolor '#000000' title "simulated", \
+>     "" using 1:3 with lines linewidth 1.5 linecolor '#56b4e9' title "busiest-rank", \
+>     "" using 1:4 with lines linewidth 1.5 linecolor '#0072b2' title "per-rank", \
+>     "" using 1:5 with lines linewidth 1.5 linecolor '#009e73' title "per-rank-any", \
+>     77.600000 with lines dashtype 2 linewidth 2 linecolor '#d55e00' title "device, less what is kept free"
+>   unset output
+> }
 
 # A row adds up, and tells which of the two waves it is.
 

@@ -31,8 +31,44 @@ $ peakproof list two.lua
 $ peakproof list two.lua -- len=7 | sed -n 3p
 >* *len=7*default 2000*
 
-$ peakproof list --json two.lua >a; grep -c '"name": "ep' a
-> 2
+$ peakproof list --json two.lua -- len=7
+> {
+>   "format": 1,
+>   "scenarios": [
+>     {
+>       "name": "two",
+>       "file": "two.lua",
+>       "about": "two prompts at EP1 and EP2",
+>       "options": [
+>         {
+>           "name": "len",
+>           "type": "int",
+>           "default": "2000",
+>           "value": "7",
+>           "help": "tokens of each prompt"
+>         }
+>       ],
+>       "cases": [
+>         {
+>           "name": "ep1",
+>           "about": null,
+>           "cp": 2,
+>           "ep": 1,
+>           "waves": 1,
+>           "tokens": 14
+>         },
+>         {
+>           "name": "ep2",
+>           "about": null,
+>           "cp": 2,
+>           "ep": 2,
+>           "waves": 1,
+>           "tokens": 14
+>         }
+>       ]
+>     }
+>   ]
+> }
 
 $ peakproof list | grep -c '^pr-accuracy  *3 cases'
 > 1

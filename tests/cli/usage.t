@@ -145,8 +145,17 @@ $ peakproof list --models | sed -n '1p; /35B-A3B/p; /^tiny/p'
 > Qwen3.5-35B-A3B     qwen3_5_moe  40 (30 GDN)    2048  8 of 256     69.32
 > Qwen3.6-35B-A3B     qwen3_5_moe  40 (30 GDN)    2048  8 of 256     69.32
 > tiny                qwen3_5_moe  4 (3 GDN)        64  2 of 8        0.00
-$ peakproof list --models --json | grep -c '"weight_bytes": 69321221376'
-> 2
+$ peakproof list --models --json | sed -n '/3.6-35B/,/}/p'
+>       "name": "Qwen3.6-35B-A3B",
+>       "family": "qwen3_5_moe",
+>       "layers": 40,
+>       "gdn_layers": 30,
+>       "hidden": 2048,
+>       "experts": 256,
+>       "top_k": 8,
+>       "max_positions": 262144,
+>       "weight_bytes": 69321221376
+>     },
 $ peakproof list --models sweep
 ! peakproof: list: --models takes no scenario
 = 2

@@ -11,6 +11,7 @@
 
 #include "fault.h"
 #include "plan/cache.h"
+#include "plan/exact.h"
 #include "plan_moe35.h"
 
 #define DATA "lua/data/tau-airline-"
@@ -73,6 +74,35 @@ static void every_allocation_fails_once(void **state)
     }
 }
 
+/* Lists too long for a block that is there already, so that each asks for
+** memory of its own: the owners of many chunks, by many ranks. */
+static void ownership_says_so(void **state)
+{
+    enum { CHUNKS = 5000 };
+    static int64_t start[CHUNKS + 1];
+    static uint8_t owner[CHUNKS], round[CHUNKS];
+    const struct chunks c = {.n = CHUNKS, .start = start};
+    const struct layout l = {.owner = owner, .round = round, .rounds = 1};
+    struct ownership o;
+    bool made = false;
+    size_t n;
+    int64_t i;
+
+    (void)state;
+    for (i = 0; i <= CHUNKS; i++) start[i] = i;
+    for (i = 0; i < CHUNKS; i++) owner[i] = (uint8_t)(i % 2);
+    for (n = 1; !made; n++) {
+        struct arena a = ARENA_INIT;
+
+        fault_set(n);
+        made = ownership_make(&c, &l, CHUNKS, &a, &o);
+        assert_int_equal(made, !fault_reached());
+        if (made) assert_int_equal(o.n_region, CHUNKS);
+        arena_free(&a);
+    }
+    assert_in_range(n, 6, 12);
+}
+
 static int load(void **state)
 {
     fault_set(0);
@@ -83,6 +113,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_allocation_fails_once),
+        cmocka_unit_test(ownership_says_so),
     };
     return cmocka_run_group_tests(tests, load, moe35_free);
 }

@@ -149,9 +149,52 @@ static void test_mirror(void **state)
     assert_true(seen.no_local > 100 && seen.exceptions > 100);
 }
 
+/* A seed in checks.csv names the same ranks on every machine. Each line is one
+** rank's stages: its rows, then queries, keys and whether each are all. */
+static void test_random_ranks(void **state)
+{
+    static const int64_t want[][5] = {
+        {2, 0, 0, 0, 0},
+        {44545, 21255, 44545, 0, 1}, {44545, 44545, 42752, 1, 0},
+        {44545, 13184, 2, 0, 0},
+        {131, 0, 0, 0, 0}, {131, 128, 1, 0, 0}, {131, 33, 70000, 0, 0},
+        {3, 0, 0, 0, 0}, {3, 1, 27400, 0, 0}, {3, 3, 4864, 1, 0},
+        {4, 0, 0, 0, 0}, {4, 3, 3, 0, 0},
+        {9349, 4736, 9349, 0, 0}, {9349, 3, 54249, 0, 0}, {9349, 1, 1, 0, 0},
+        {1, 0, 0, 0, 0}, {1, 1, 42053, 1, 0}, {1, 1, 55253, 1, 0},
+        {1, 1, 70000, 1, 0},
+        {3915, 3, 3, 0, 0}, {3915, 2432, 62464, 0, 0},
+        {3915, 3915, 70000, 1, 0}, {3915, 2083, 1, 0, 0},
+        {4097, 2, 2560, 0, 0}, {4097, 4097, 34812, 1, 0},
+        {4097, 3072, 55906, 0, 0}, {4097, 4097, 41984, 0, 0},
+        {35795, 1, 3, 0, 0}, {35795, 35795, 4703, 0, 0},
+        {35795, 35795, 2, 1, 0},
+        {129, 3, 129, 0, 0},
+    };
+    static const int64_t count[] = {1, 3, 3, 3, 2, 3, 4, 4, 4, 3, 1};
+    uint64_t at = 2;
+    struct stage st[EXECUTOR_STAGES];
+    int64_t own, i, row = 0;
+    size_t k;
+
+    (void)state;
+    for (k = 0; k < sizeof count / sizeof *count; k++) {
+        assert_int_equal(executor_random_stages(&at, st, &own), count[k]);
+        for (i = 0; i < count[k]; i++, row++) {
+            const int64_t got[] = {own, st[i].q, st[i].k, st[i].q_full,
+                                   st[i].k_full};
+            assert_memory_equal(got, want[row], sizeof got);
+            assert_int_equal(st[i].q_len, num_round_up(st[i].q, 128));
+            assert_int_equal(st[i].k_len, num_round_up(st[i].k, 128));
+            assert_int_equal(st[i].local, i == 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random_ranks),
         cmocka_unit_test(test_real_batch),
         cmocka_unit_test(test_tiny_and_empty),
         cmocka_unit_test(test_mirror),
