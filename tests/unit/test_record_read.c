@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "record/read.h"
 #include "record_fixture.h"
+#include "../fuzz/folder.h"
 
 static char *write_run(bool finished)
 {
@@ -247,6 +248,61 @@ static void test_uncommitted(void **state)
     fixture_remove(dir);
 }
 
+/* Of the parts of a fuzz input the run that fuzz_records.c makes of them. */
+static char *unpack(const char *path)
+{
+    char *dir = fixture_dir(), to[FOLDER_PATH];
+    struct buf text = BUF_INIT, head = BUF_INIT;
+    const char *p;
+    struct part x;
+    struct err e;
+    int f;
+
+    if (file_read(path, 1 << 20, &text, &e) != ERR_OK) fail_msg("%s", e.text);
+    for (f = 0; f < RECORD_FILES; f++) {
+        head.len = 0;
+        record_put_header(&head, (enum record_file)f);
+        folder_join(to, dir, record_file_name((enum record_file)f));
+        assert_int_equal(file_write(to, head.data, head.len, &e), ERR_OK);
+    }
+    for (p = text.data; part_next(&p, text.data + text.len, &x);) {
+        head.len = 0;
+        for (f = 0; f < RECORD_FILES; f++)
+            if (strcmp(x.name, record_file_name((enum record_file)f)) == 0)
+                record_put_header(&head, (enum record_file)f);
+        folder_put(dir, x.name, buf_text(&head), head.len, x.text, x.n, 0);
+    }
+    buf_free(&text);
+    buf_free(&head);
+    return dir;
+}
+
+/* A fuzzer that begins with rows of other columns gets no further than the
+** first of them, and says nothing. */
+static void test_seeds(void **state)
+{
+    static const char *const seed[] = {"dry", "cpu"};
+    char path[80], *dir;
+    struct record_set *s = NULL;
+    struct err e;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "tests/fuzz/corpus/records/%s", seed[i]);
+        dir = unpack(path);
+        if (record_read(dir, &s, &e) != ERR_OK)
+            fail_msg("%s is of other columns (python3 tests/fuzz/"
+                     "make_seeds.py makes it anew): %s", path, e.text);
+        assert_int_equal(s->n_case, 1);
+        assert_int_equal(s->uncommitted, 0);
+        assert_int_equal(s->kase[0].n_row, s->kase[0].records);
+        assert_int_equal(s->kase[0].n_peak, 4);
+        record_set_free(s);
+        fixture_remove(dir);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_uncommitted),
+        cmocka_unit_test(test_seeds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
