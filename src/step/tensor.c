@@ -18,26 +18,34 @@ static int too_large(const struct step *s, const char *op, int64_t rows,
                    (long long)cols);
 }
 
+/* Apart from ten_of, whose result never has to lie in memory for it. */
+static struct tensor watched(struct step *s, enum category c, const char *op,
+                             struct tensor x)
+{
+    if (c != CAT_WORKSPACE && s->rc == ERR_OK) watch_take(s, &x, op);
+    return x;
+}
+
 struct tensor ten_of(struct step *s, enum category c, const char *op,
                      int64_t rows, int64_t cols, enum dtype t)
 {
     struct mem_tag tag = {(uint8_t)c, (uint8_t)s->phase, (int16_t)s->layer,
                           op};
-    struct tensor x = {NULL, view(NULL, rows, cols, t)};
-    int64_t bytes;
+    struct mem_block *b = NULL;
+    int64_t bytes = 0;
 
     assert(rows >= 0 && cols >= 0 && c < CAT_COUNT);
-    if (s->rc != ERR_OK) return x;
-    if (!num_mul(rows, cols * dtype_bytes(t), &bytes)) {
+    if (s->rc == ERR_OK && !num_mul(rows, cols * dtype_bytes(t), &bytes))
         s->rc = too_large(s, op, rows, cols);
-        return x;
+    if (s->rc == ERR_OK) {
+        s->rc = mem_alloc(s->mem, (uint64_t)bytes, tag, &s->taken, s->e);
+        if (s->rc == ERR_OK) b = s->taken;
     }
-    s->rc = mem_alloc(s->mem, (uint64_t)bytes, tag, &s->taken, s->e);
-    if (s->rc != ERR_OK) return x;
-    x.b = s->taken;
-    x.m.p = (void *)(uintptr_t)mem_addr(x.b);
-    if (s->watching && c != CAT_WORKSPACE) watch_take(s, &x, op);
-    return x;
+    if (s->watching)
+        return watched(s, c, op, (struct tensor){
+            b, view((void *)(uintptr_t)mem_addr(b), rows, cols, t)});
+    return (struct tensor){
+        b, view((void *)(uintptr_t)mem_addr(b), rows, cols, t)};
 }
 
 struct tensor ten_act(struct step *s, enum category c, const char *op,
