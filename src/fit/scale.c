@@ -1,10 +1,11 @@
-/* scale.c - the same wave with more or fewer tokens; see fit.h */
+/* scale.c - see scale.h */
+#include "fit/scale.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
-#include "fit/fit.h"
 
 __extension__ typedef __int128 wide;
 
