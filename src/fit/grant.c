@@ -2,10 +2,13 @@
 #include "fit/grant.h"
 
 #include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/num.h"
 #include "base/random.h"
-#include "fit/fit.h"
+#include "fit/trial.h"
 
 /* A search over numbers of tokens: what is known to fit, what is not to. */
 struct search {
@@ -13,31 +16,30 @@ struct search {
     int64_t limit, least, most;
     int64_t good;           /* fits, or least - 1 */
     int64_t bad;            /* does not fit, or most + 1 */
+    struct ground ground;   /* of a number that fitted; tokens 0: of none */
+    int64_t stretch;        /* tokens, of which one is tried */
+    int64_t known, hole;    /* all that is tried from known to before hole
+                               fits */
 };
 
-int grant_fits(const struct shape *s, int64_t limit, int64_t tokens,
-               bool *fits, struct err *e)
+static int fits(const struct search *q, int64_t n, bool *out, struct err *e)
 {
-    struct batch b;
-    int rc = fit_scale_batch(&s->batch, tokens, &b, e);
-
-    assert(s->layout == NULL && tokens >= 0);
-    *fits = false;
-    if (rc == ERR_OK) {
-        rc = simulate_fits(s, &b, limit, fits, e);
-        batch_free(&b);
-    }
-    return rc == ERR_INPUT ? ERR_OK : rc;
+    return trial_fits(q->s, q->limit, n,
+                      q->ground.tokens > 0 ? &q->ground : NULL, out, e);
 }
+
+/* ---- the edge ------------------------------------------------------------ */
 
 /* Tries n, which lies between what is known. */
 static int try(struct search *q, int64_t n, struct err *e)
 {
-    bool fits;
-    int rc = grant_fits(q->s, q->limit, n, &fits, e);
+    bool ok;
+    int rc = q->ground.tokens > 0
+           ? fits(q, n, &ok, e)
+           : trial_ground(q->s, q->limit, n, &q->ground, &ok, e);
 
     if (rc != ERR_OK) return rc;
-    if (fits) q->good = n;
+    if (ok) q->good = n;
     else q->bad = n;
     return ERR_OK;
 }
@@ -67,14 +69,14 @@ static int narrow(struct search *q, int64_t start, struct err *e)
 static int below(struct search *q, int64_t hole, struct err *e)
 {
     int64_t step = num_max(1, hole / 1600);
-    bool fits = false;
+    bool ok = false;
     int rc = ERR_OK;
 
     q->bad = hole;
     q->good = hole - 1;
     while (q->good >= q->least) {
-        rc = grant_fits(q->s, q->limit, q->good, &fits, e);
-        if (rc != ERR_OK || fits) return rc;
+        rc = fits(q, q->good, &ok, e);
+        if (rc != ERR_OK || ok) return rc;
         q->bad = q->good;
         q->good -= step;
     }
@@ -82,61 +84,136 @@ static int below(struct search *q, int64_t hole, struct err *e)
     return rc;
 }
 
-/* As many trials as take as long as GRANT_TRIALS of GRANT_EVENTS each, but no
-** fewer than these. */
-static int count_trials(const struct search *q, int64_t *out, struct err *e)
-{
-    struct simulated at;
-    struct batch b;
-    int rc = fit_scale_batch(&q->s->batch, q->good, &b, e);
+/* ---- the hundredth below ------------------------------------------------- */
 
-    if (rc != ERR_OK) return rc;
-    rc = simulate(q->s, &b, q->limit, &at, e);
-    batch_free(&b);
-    if (rc != ERR_OK) return rc;
-    *out = GRANT_TRIALS;
-    if (at.events < GRANT_EVENTS)
-        *out = GRANT_TRIALS * GRANT_EVENTS / num_max(1, at.events);
-    return ERR_OK;
+/* What is tried of stretch k: no period of segments is met again and again. */
+static int64_t tried(const struct search *q, int64_t k)
+{
+    return k * q->stretch + (int64_t)(random_mix((uint64_t)k)
+                                      % (uint64_t)q->stretch);
 }
 
-/* A trial in each stretch of so many tokens of the hundredth below what fits,
-** somewhere in it: no period of segments is met again and again. The lowest
-** that does not is *hole, -1 when all do. */
-static int check_window(const struct search *q, int64_t stretch,
-                        struct grant *out, int64_t *hole, struct err *e)
+static int64_t low(const struct search *q)
 {
-    int64_t low = num_max(q->least, q->good - q->good / 100), k;
-    int rc = ERR_OK;
+    return num_max(q->least, q->good - q->good / 100);
+}
+
+static int64_t count_tried(const struct search *q)
+{
+    int64_t k, n = 0;
+
+    for (k = low(q) / q->stretch; tried(q, k) < q->good; k++)
+        n += tried(q, k) >= low(q);
+    return n;
+}
+
+/* Stretches that threads take one after another, upwards. */
+struct window {
+    const struct search *q;
+    int64_t from, to;               /* tokens */
+    atomic_llong next;              /* stretch */
+    atomic_llong end;               /* the first that is of no use any more */
+};
+
+struct looker {
+    struct window *w;
+    pthread_t thread;
+    int64_t at;                     /* the stretch that ended it, or -1 */
+    int rc;
+    struct err e;
+};
+
+static void lower(atomic_llong *x, long long to)
+{
+    long long now = atomic_load(x);
+
+    while (to < now && !atomic_compare_exchange_weak(x, &now, to)) {}
+}
+
+/* Until what is tried does not fit, or cannot be run. */
+static void *look(void *arg)
+{
+    struct looker *l = arg;
+    struct window *w = l->w;
+    long long k;
+
+    l->at = -1;
+    l->rc = ERR_OK;
+    while ((k = atomic_fetch_add(&w->next, 1)) < atomic_load(&w->end)) {
+        int64_t n = tried(w->q, k);
+        bool ok;
+
+        if (n < w->from || n >= w->to) continue;
+        l->rc = fits(w->q, n, &ok, &l->e);
+        if (l->rc == ERR_OK && ok) continue;
+        l->at = k;
+        lower(&w->end, k);
+        return NULL;
+    }
+    return NULL;
+}
+
+/* The lowest number tried that does not fit is *hole, -1 when all do: the same
+** by however many threads, since each goes on with what lies lower. */
+static int check_window(const struct search *q, int64_t from, int64_t to,
+                        int64_t *hole, struct err *e)
+{
+    struct looker one[PLAN_MAX_RANKS];
+    struct window w = {.q = q, .from = from, .to = to};
+    int cores = (int)num_min(sysconf(_SC_NPROCESSORS_ONLN), PLAN_MAX_RANKS);
+    int n, i, rc = ERR_OK;
 
     *hole = -1;
-    out->trials = 0;
-    for (k = low / stretch; rc == ERR_OK; k++) {
-        int64_t n = k * stretch + (int64_t)(random_mix((uint64_t)k)
-                                            % (uint64_t)stretch);
-        bool fits = false;
-        if (n < low) continue;
-        if (n >= q->good) break;
-        rc = grant_fits(q->s, q->limit, n, &fits, e);
-        out->trials++;
-        if (rc != ERR_OK || fits) continue;
-        *hole = n;
-        break;
+    atomic_init(&w.next, from / q->stretch);
+    atomic_init(&w.end, to / q->stretch + 1);
+    for (n = 1; n < cores; n++) {
+        one[n].w = &w;
+        if (pthread_create(&one[n].thread, NULL, look, &one[n]) != 0) break;
+    }
+    one[0].w = &w;
+    look(&one[0]);
+    for (i = 1; i < n; i++) pthread_join(one[i].thread, NULL);
+    for (i = 0; i < n; i++) {
+        if (one[i].at < 0 || one[i].at != atomic_load(&w.end)) continue;
+        *hole = tried(q, one[i].at);
+        rc = one[i].rc;
+        if (rc != ERR_OK) *e = one[i].e;
     }
     return rc;
 }
 
-/* Whatever lies above a hole, less than a hundredth, has it in its window: the
-** search goes on below. */
-static int settle(struct search *q, struct grant *out, struct err *e)
+/* As many as take GRANT_EVENTS together, but no fewer than GRANT_TRIALS. */
+static int64_t stretch_of(const struct search *q)
 {
-    int64_t trials = GRANT_TRIALS, hole = 0, stretch;
-    int rc = count_trials(q, &trials, e);
+    int64_t trials = num_max(GRANT_TRIALS, GRANT_EVENTS
+                                           / num_max(1, q->ground.events));
 
-    stretch = num_max(1, q->good / 100 / trials);
+    return num_max(1, q->good / 100 / trials);
+}
+
+/* Whatever lies above a hole, less than a hundredth, has it in its window: the
+** search goes on below, and tries no number twice. */
+static int settle(struct search *q, struct err *e)
+{
+    int rc = ERR_OK;
+
     while (rc == ERR_OK && q->good >= q->least) {
-        rc = check_window(q, stretch, out, &hole, e);
-        if (rc != ERR_OK || hole < 0) break;
+        int64_t hole = -1, to = q->good;
+        bool ok;
+
+        rc = trial_ground(q->s, q->limit, q->good, &q->ground, &ok, e);
+        if (rc != ERR_OK) return rc;
+        if (!ok) {
+            hole = q->good;
+            q->ground.tokens = 0;       /* what it left out was of use */
+        } else {
+            if (q->stretch == 0) q->stretch = stretch_of(q);
+            if (q->hole > q->good) to = num_min(to, q->known);
+            if (to > low(q)) rc = check_window(q, low(q), to, &hole, e);
+            if (rc != ERR_OK || hole < 0) return rc;
+            q->known = low(q);
+            q->hole = hole;
+        }
         rc = below(q, hole, e);
     }
     return rc;
@@ -152,10 +229,10 @@ int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
     assert(s->layout == NULL && s->batch.n_seg > 0);
     q.good = q.least - 1;
     q.bad = q.most + 1;
-    out->trials = 0;
     rc = narrow(&q, start, e);
-    if (rc == ERR_OK && q.good >= q.least) rc = settle(&q, out, e);
+    if (rc == ERR_OK && q.good >= q.least) rc = settle(&q, e);
     out->tokens = q.good < q.least ? 0 : q.good;
     out->failure = q.bad > q.most ? -1 : q.bad;
+    out->trials = rc == ERR_OK && out->tokens > 0 ? count_tried(&q) : 0;
     return rc;
 }

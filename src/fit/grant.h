@@ -15,9 +15,9 @@
 
 #include "fit/simulate.h"
 
-/* Trials, each of as many events of the allocators as three waves of 40 layers
-** on two ranks take; more where they are smaller. */
-enum { GRANT_TRIALS = 64, GRANT_EVENTS = 150000 };
+/* Trials at least, and events of the allocators in all of them together: more
+** trials where each has fewer. */
+enum { GRANT_TRIALS = 64, GRANT_EVENTS = 12000000 };
 #define GRANT_MOST (INT64_C(1) << 26)   /* tokens; more are not tried */
 
 struct grant {
@@ -32,8 +32,5 @@ struct grant {
 ** The shape must have a batch. */
 int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
                  struct grant *out, struct err *e) MUST_CHECK;
-/* Does the batch fit, scaled to tokens? Sizes that no plan can have do not. */
-int grant_fits(const struct shape *s, int64_t limit, int64_t tokens,
-               bool *fits, struct err *e) MUST_CHECK;
 
 #endif

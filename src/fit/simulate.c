@@ -5,42 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/num.h"
-#include "run/ranks.h"
-
-/* A case of a scenario that nobody wrote: training, with an optimizer. */
-static struct scenario_case case_of(const struct shape *s,
-                                    const struct batch *b, int64_t limit)
-{
-    struct scenario_case c = {
-        .cp = s->options.cp, .ep = s->options.ep,
-        .tp = mode_tp(&s->mode), .pp = 1, .mode = s->mode,
-        .lora_rank = s->lora_rank, .lora_alpha = 32,
-        .waves = SIMULATE_WAVES, .head_rows = s->head_rows,
-        .price_head_rows = -1, .hybridep_held_rows = -1,
-        .routing = s->routing, .cp_attention = true,
-        .learning_rate = 1e-3, .device_bytes = (uint64_t)limit,
-    };
-
-    c.dtype = (char *)(uintptr_t)"bf16";
-    c.batch_kind = b != NULL ? BATCH_LENGTHS : BATCH_LAYOUT;
-    if (b != NULL) c.batch = *b;
-    return c;
-}
-
-/* ---- what was taken ------------------------------------------------------ */
-
-static int64_t dispatch_of(const struct ranks_one *o)
-{
-    return o->good > 0 ? (int64_t)o->wave[o->good - 1].got.hybridep_bytes : 0;
-}
-
-static int64_t taken_by(const struct ranks_one *o)
-{
-    return num_sadd((int64_t)o->stats.reserved_peak, dispatch_of(o));
-}
+#include "fit/dry.h"
 
 static void put_place(const struct mem_tag *t, char *out, size_t cap)
 {
@@ -60,14 +26,12 @@ static void describe(const struct ranks *r, struct simulated *out)
     int64_t i, k;
 
     out->needed = -1;
-    out->events = 0;
     for (i = 0; i < r->w->plan->cp; i++) {
         const struct ranks_one *o = &r->one[i];
         uint64_t most = 0;
-        out->events += (int64_t)o->stats.events;
-        if (taken_by(o) <= out->needed) continue;
-        out->needed = taken_by(o);
-        out->dispatch = dispatch_of(o);
+        if (dry_taken(o) <= out->needed) continue;
+        out->needed = dry_taken(o);
+        out->dispatch = dry_dispatch(o);
         out->rank = i;
         for (k = 0; k < o->good; k++) {
             const struct step_result *got = &o->wave[k].got;
@@ -82,27 +46,17 @@ static void describe(const struct ranks *r, struct simulated *out)
 
 /* ---- runs ---------------------------------------------------------------- */
 
-static int cores(void)
-{
-    return (int)num_min(sysconf(_SC_NPROCESSORS_ONLN), PLAN_MAX_RANKS);
-}
-
 static int run_once(const struct shape *s, const struct batch *b,
                     const struct plan *p, int64_t limit,
                     struct simulated *out, struct err *e)
 {
-    static const atomic_int never;
-    struct scenario_case c = case_of(s, b, limit);
-    struct run_context x = {.device = "dry", .ops = &dev_dry,
-                            .interrupt = &never};
-    struct run_work w = {.x = &x, .c = &c, .model = s->model, .plan = p};
-    struct ranks r = {.w = &w, .ops = &dev_dry, .routing = &c.routing,
-                      .waves = SIMULATE_WAVES, .brief = true,
-                      .threads = cores()};
-    int rc = ranks_run(&r, e);
+    struct dry d;
+    int rc;
 
-    if (rc == ERR_OK) describe(&r, out);
-    ranks_close(&r);
+    dry_fill(&d, s, b, p, limit);
+    rc = ranks_run(&d.r, e);
+    if (rc == ERR_OK) describe(&d.r, out);
+    ranks_close(&d.r);
     return rc;
 }
 

@@ -16,7 +16,6 @@ struct simulated {
                                    segments and dispatch buffers. Where it does
                                    not fit, without a limit. */
     int64_t dispatch;           /* of these, dispatch buffers */
-    int64_t events;             /* of all ranks' allocators */
     int64_t rank;               /* that takes most */
     int64_t wave;               /* of its peak */
     char place[96];             /* "recompute, layer 39, moe.fc2.sum" */

@@ -83,6 +83,9 @@ struct ranks {
                                    repeats the last, no rank after a failure,
                                    and none stays open */
     int threads;                /* dry: run at once; 0 is one */
+    uint64_t idle;              /* dry: ranks, a bit each, that do not run */
+    int64_t enough;             /* brief: after so many waves no other runs, of
+                                   a rank that never ran short; 0: all run */
     struct ranks_crew crew;
     /* results */
     struct ranks_one *one;      /* [cp] open until ranks_close */

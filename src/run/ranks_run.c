@@ -119,12 +119,17 @@ static int rank_wave(struct ranks_one *o, int64_t i, struct err *e)
 }
 
 /* Whether wave i left the allocator as it found it, so that the next would do
-** the same again. */
+** the same again; or all but surely, where that is enough. */
 static bool is_steady(struct ranks_one *o, int64_t i, uint64_t *state)
 {
+    struct mem_stats so_far;
     uint64_t now;
 
     if (!o->all->brief || routing_changes(o->all->routing)) return false;
+    if (o->all->enough > 0 && o->good >= o->all->enough) {
+        mem_stats(o->mem, &so_far);
+        if (so_far.retries == 0) return true;
+    }
     now = mem_layout(o->mem);
     if (i > 0 && now == *state) return true;
     *state = now;
@@ -244,6 +249,7 @@ static void *take_turns(void *arg)
     int i;
 
     while ((i = atomic_fetch_add(&r->turn, 1)) < r->w->plan->cp) {
+        if (r->idle >> i & 1) continue;
         if (r->brief && atomic_load(&r->limit) == 0) continue;
         rank_run(&r->one[i]);
         lower(&r->limit, r->one[i].good);

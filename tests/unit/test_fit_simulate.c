@@ -16,6 +16,7 @@
 #include "base/num.h"
 #include "base/random.h"
 #include "fit/grant.h"
+#include "fit/trial.h"
 
 enum { SHAPES = 12, SMALLER = 20 };
 
@@ -45,6 +46,17 @@ static void random_shape(uint64_t *s, struct shape *out)
                                     .cv = (double)below(s, 3) / 2};
 }
 
+/* A run of all ranks and waves. */
+static bool runs(const struct shape *s, int64_t limit, int64_t tokens)
+{
+    struct ground all;
+    struct err e;
+    bool fits;
+
+    assert_int_equal(trial_ground(s, limit, tokens, &all, &fits, &e), 0);
+    return fits;
+}
+
 static int holes;       /* of SHAPES * SMALLER batches below what is granted */
 
 static void check_shape(uint64_t *s, const struct shape *x, int round,
@@ -67,15 +79,14 @@ static void check_shape(uint64_t *s, const struct shape *x, int round,
         fail_msg("seed %llu, round %d: nothing is granted", seed, round);
     for (i = 0; i <= SMALLER; i++) {
         int64_t n = g.tokens - (i == 0 ? 0 : below(s, g.tokens / 100 + 1));
-        assert_int_equal(grant_fits(x, limit, n, &fits, &e), 0);
+        fits = runs(x, limit, n);
         if (!fits && i == 0)
             fail_msg("seed %llu, round %d: %lld granted tokens do not fit",
                      seed, round, (long long)n);
         holes += !fits;
     }
     assert_true(g.failure > g.tokens);
-    assert_int_equal(grant_fits(x, limit, g.failure, &fits, &e), 0);
-    assert_false(fits);
+    assert_false(runs(x, limit, g.failure));
 }
 
 static void test_granted_runs(void **state)
@@ -98,9 +109,62 @@ static void test_granted_runs(void **state)
     assert_true(holes * 50 <= SHAPES * SMALLER);
 }
 
+/* A shape whose ranks take very different amounts. */
+static void uneven_shape(struct shape *out)
+{
+    static const int64_t length[] = {90000, 40000};
+    struct err e;
+
+    memset(out, 0, sizeof *out);
+    assert_int_equal(model_load("lua/models/Qwen3.6-35B-A3B.json", 4,
+                                &out->model, &e), 0);
+    assert_int_equal(batch_from_lengths(length, 2, &out->batch, &e), 0);
+    out->options = (struct plan_options){.cp = 8, .ep = 1, .tp = 1,
+                                         .profile = PLAN_NEW, .owned_ms = -1};
+    out->lora_rank = 8;
+    out->head_rows = -1;
+    out->routing = (struct routing){.kind = ROUTING_BALANCED, .seed = 1};
+}
+
+/* A trial runs fewer ranks and waves, and says what a run of all of them says:
+** always where it does not fit. */
+static void test_trial_is_a_run(void **state)
+{
+    struct shape s;
+    struct ground g;
+    struct simulated at;
+    struct err e;
+    bool fits, whole;
+    int64_t limit, n, all, differ = 0, yes = 0, no = 0;
+
+    (void)state;
+    uneven_shape(&s);
+    assert_int_equal(simulate(&s, &s.batch, 0, &at, &e), 0);
+    assert_int_equal(trial_ground(&s, at.needed, 130000, &g, &fits, &e), 0);
+    limit = at.needed / 100 * 96;   /* giving back what is cached helps */
+    assert_true(fits);
+    all = (int64_t)PLAN_MAX_RANKS;
+    for (n = 0; n < 8; n++) all = num_min(all, g.rank[n].took * 10 / g.most);
+    assert_true(all < 9);           /* some rank is left out */
+    for (n = 126000; n <= 134000; n += 199) {
+        assert_int_equal(trial_fits(&s, limit, n, &g, &fits, &e), 0);
+        whole = runs(&s, limit, n);
+        if (!fits) assert_false(whole);
+        differ += fits != whole;
+        yes += whole;
+        no += !whole;
+    }
+    print_message("%d fit, %d do not\n", (int)yes, (int)no);
+    assert_true(yes > 5 && no > 5);
+    assert_true(differ <= 1);
+    model_free(&s.model);
+    batch_free(&s.batch);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_trial_is_a_run),
         cmocka_unit_test(test_granted_runs),
     };
 

@@ -1,6 +1,7 @@
 /*
 ** Ranks that are simulated at once give what they give in turn: the same bytes
-** and the same failing place every time. TSan looks at it too.
+** and the same failing place every time; and so do trials for a budget. TSan
+** looks at it too.
 */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "fit/simulate.h"
+#include "fit/grant.h"
 
 enum { AGAIN = 12 };
 
@@ -55,6 +56,27 @@ static void same_every_time(int64_t cp)
     batch_free(&s.batch);
 }
 
+/* Where some trials do not fit, the lowest of them must decide. */
+static void test_trials_at_once(void **state)
+{
+    struct shape s = shape_of(4);
+    struct grant first, x;
+    struct err e;
+    int i;
+
+    (void)state;
+    assert_int_equal(grant_tokens(&s, 24000000000, 9000, &first, &e), 0);
+    assert_true(first.tokens > 10000 && first.trials > 16);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(grant_tokens(&s, 24000000000, 9000, &x, &e), 0);
+        assert_int_equal(x.tokens, first.tokens);
+        assert_int_equal(x.failure, first.failure);
+        assert_int_equal(x.trials, first.trials);
+    }
+    model_free(&s.model);
+    batch_free(&s.batch);
+}
+
 static void test_ranks_at_once(void **state)
 {
     (void)state;
@@ -67,6 +89,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranks_at_once),
+        cmocka_unit_test(test_trials_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,143 @@
+/* trial.c - see trial.h */
+#include "fit/trial.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "base/num.h"
+#include "fit/dry.h"
+#include "fit/scale.h"
+#include "fit/simulate.h"
+
+/* A rank that takes less than so many tenths of what another does is left
+** out. */
+enum { CLOSE_TENTHS = 9 };
+/* What the third wave would do, the second has done. */
+enum { TRIAL_WAVES = SIMULATE_WAVES - 1 };
+
+/* A batch with its plan, made and freed together. */
+struct planned {
+    struct batch batch;
+    struct plan plan;
+};
+
+static int plan_tokens(const struct shape *s, int64_t tokens,
+                       struct planned *out, struct err *e)
+{
+    int rc;
+
+    assert(s->layout == NULL && tokens >= 0);
+    rc = fit_scale_batch(&s->batch, tokens, &out->batch, e);
+    if (rc != ERR_OK) return rc;
+    rc = plan_make(&s->model, &out->batch, &s->options, &out->plan, e);
+    if (rc != ERR_OK) batch_free(&out->batch);
+    return rc;
+}
+
+static void planned_free(struct planned *p)
+{
+    plan_free(&p->plan);
+    batch_free(&p->batch);
+}
+
+/* An answer of a run: out of memory is one, and so is what cannot be. */
+static int answered(int rc, bool *fits)
+{
+    *fits = rc == ERR_OK;
+    return rc == ERR_OOM || rc == ERR_INPUT ? ERR_OK : rc;
+}
+
+/* ---- the ground ---------------------------------------------------------- */
+
+/* part, grown as from grew to to. */
+static int64_t grown(int64_t part, int64_t from, int64_t to)
+{
+    if (to <= from) return part;
+    return from > 0 ? num_smul(part / from + 1, to) : INT64_MAX;
+}
+
+/* Ranks that would still take less, had all that they took grown as the rows
+** of one of their layouts, or as the wave. */
+static uint64_t idle_in(const struct plan *p, int64_t tokens,
+                        const struct ground *g)
+{
+    int64_t most = grown(g->most / 10 * CLOSE_TENTHS, g->tokens, tokens), i;
+    uint64_t idle = 0;
+
+    for (i = 0; i < p->cp; i++) {
+        const struct ground_rank *r = &g->rank[i];
+        int64_t took = grown(r->took, g->tokens, tokens);
+
+        took = num_max(took, grown(r->took, r->attention_rows,
+                                   p->rank[i].attention_rows));
+        took = num_max(took, grown(r->took, r->gdn_rows,
+                                   p->rank[i].gdn_rows));
+        if (took < most) idle |= UINT64_C(1) << i;
+    }
+    return idle;
+}
+
+/* What a rank has taken for its waves: all but what it holds between them. */
+static int64_t for_waves(const struct ranks_one *o)
+{
+    return dry_taken(o) - (int64_t)o->wave[o->good - 1].got.start_bytes;
+}
+
+static void note_ground(const struct ranks *r, int64_t tokens,
+                        struct ground *out)
+{
+    int64_t cp = r->w->plan->cp, i;
+    uint64_t idle;
+
+    memset(out, 0, sizeof *out);
+    out->tokens = tokens;
+    for (i = 0; i < cp; i++) {
+        out->rank[i] = (struct ground_rank){
+            for_waves(&r->one[i]), r->w->plan->rank[i].attention_rows,
+            r->w->plan->rank[i].gdn_rows};
+        out->most = num_max(out->most, out->rank[i].took);
+    }
+    idle = idle_in(r->w->plan, tokens, out);
+    for (i = 0; i < cp; i++)
+        if ((idle >> i & 1) == 0)
+            out->events += (int64_t)r->one[i].stats.events / r->waves
+                           * TRIAL_WAVES;
+}
+
+int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
+                 struct ground *out, bool *fits, struct err *e)
+{
+    struct planned p;
+    struct dry d;
+    int rc = plan_tokens(s, tokens, &p, e);
+
+    if (rc != ERR_OK) return answered(rc, fits);
+    dry_fill(&d, s, &p.batch, &p.plan, limit);
+    rc = ranks_run(&d.r, e);
+    if (rc == ERR_OK) note_ground(&d.r, tokens, out);
+    ranks_close(&d.r);
+    planned_free(&p);
+    return answered(rc, fits);
+}
+
+/* ---- a trial ------------------------------------------------------------- */
+
+int trial_fits(const struct shape *s, int64_t limit, int64_t tokens,
+               const struct ground *g, bool *fits, struct err *e)
+{
+    struct planned p;
+    struct dry d;
+    int rc = plan_tokens(s, tokens, &p, e);
+
+    if (rc != ERR_OK) return answered(rc, fits);
+    dry_fill(&d, s, &p.batch, &p.plan, limit);
+    d.r.enough = TRIAL_WAVES;
+    if (g != NULL) {
+        d.r.idle = idle_in(&p.plan, tokens, g);
+        d.r.threads = 1;
+    }
+    rc = ranks_run(&d.r, e);
+    ranks_close(&d.r);
+    planned_free(&p);
+    return answered(rc, fits);
+}

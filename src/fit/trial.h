@@ -1,0 +1,36 @@
+/*
+** trial.h - a shape's batch scaled to a number of tokens: does it fit? Asked a
+** few hundred times for one answer, so no more is run than decides it.
+** Inside src/fit.
+**
+** A trial leaves out the third wave where routing stays as it is and no memory
+** ran short: it does what the second did. And it leaves out ranks that take a
+** tenth less for their waves than another, as far as a run of all ranks (struct
+** ground) and their rows there and here tell. What a trial says does not fit
+** does not; what it says fits is one whole run short of certain.
+*/
+#ifndef FIT_TRIAL_H
+#define FIT_TRIAL_H
+
+#include "fit/shape.h"
+
+/* One run of all ranks. */
+struct ground {
+    int64_t tokens;             /* of its batch; 0: there was none */
+    struct ground_rank {
+        int64_t took;           /* bytes, beyond what it holds between waves */
+        int64_t attention_rows, gdn_rows;
+    } rank[PLAN_MAX_RANKS];
+    int64_t most;               /* that a rank took */
+    int64_t events;             /* that a trial's allocators would have */
+};
+
+/* All ranks and waves. Sizes that no plan can have do not fit; where it does
+** not fit, *out is as it was. */
+int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
+                 struct ground *out, bool *fits, struct err *e) MUST_CHECK;
+/* Without a ground all ranks run, on all cores; with one, in this thread. */
+int trial_fits(const struct shape *s, int64_t limit, int64_t tokens,
+               const struct ground *g, bool *fits, struct err *e) MUST_CHECK;
+
+#endif
