@@ -407,8 +407,8 @@ static int run(struct cu *c, const struct k_attention_bwd *k, back_args &a,
     a.s.tokens = ROWS / a.s.rep;
     rc = cu_meta_begin(c, CU_ROOM(n * int64_t{sizeof *s}) +
                        attn_room(s, n, rows, a.s.tokens, false) +
-                       attn_room(s, n, keys, ROWS, true) +
-                       CU_ROOM(deltas * 4), e);
+                       attn_room(s, n, keys, ROWS, true), e);
+    if (rc == ERR_OK) rc = cu_room_begin(c, CU_ROOM(deltas * 4), e);
     if (rc != ERR_OK) return rc;
     a.at.slice = by_key.slice = attn_slices(c, s, n);
     attn_tiles(c, s, n, rows, a.s.tokens, false, &a.at);
@@ -416,7 +416,7 @@ static int run(struct cu *c, const struct k_attention_bwd *k, back_args &a,
     rc = cu_meta_send(c, e);
     if (rc != ERR_OK) return rc;
     a.delta = static_cast<float *>(
-        cu_meta_room(c, static_cast<size_t>(deltas) * 4));
+        cu_room(c, static_cast<size_t>(deltas) * 4));
     if (rows > 0) {
         LAUNCH(attention_delta, cu_blocks(deltas, WARPS), THREADS, 0,
                c->stream, a);

@@ -59,6 +59,8 @@ struct cu {
     unsigned char *stage, *meta;
     size_t meta_bytes, meta_from, meta_used;    /* of this call: from, used */
     cudaEvent_t meta_free;      /* behind the last copy out of stage */
+    unsigned char *room;        /* a call's scratch, there too */
+    size_t room_bytes, room_used;
     uint64_t taken, limit;      /* bytes of segments; limit 0: none */
     struct cu_watch *watch;     /* calls and times, or NULL */
 };
@@ -101,13 +103,16 @@ int cu_blas_error(cublasStatus_t rc, const char *call, const char *file,
 ** memory and its device copy. A call first says how many bytes it will take
 ** (the sum of CU_ROOM over its arrays), then takes them: cu_meta_host gives
 ** an array to fill and where it will be on the device, cu_meta_send copies
-** what was filled in stream order, cu_meta_room gives device memory with
-** nothing in it. All of it is valid until the call's kernels have run. */
+** what was filled in stream order. Memory on the device with nothing in it is
+** asked for and taken alike: cu_room_begin, cu_room; the next call's kernels
+** begin at its start again. All of it is valid until the call's kernels have
+** run. */
 #define CU_ROOM(n) ((static_cast<size_t>(n) + 15) / 16 * 16)
 int cu_meta_begin(struct cu *c, size_t need, struct err *e);
 void *cu_meta_host(struct cu *c, size_t n, void **device);
 int cu_meta_send(struct cu *c, struct err *e);
-void *cu_meta_room(struct cu *c, size_t n);
+int cu_room_begin(struct cu *c, size_t need, struct err *e);
+void *cu_room(struct cu *c, size_t n);
 
 /* The handle for products, made at the first of them. */
 int cu_blas(struct cu *c, cublasHandle_t *out, struct err *e);

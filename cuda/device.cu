@@ -1,7 +1,7 @@
 /*
 ** device.cu - the cuda device: segments by cudaMalloc, one stream and at most
-** one cuBLAS handle a rank, copies, errors, and room for host arrays that
-** kernels read.
+** one cuBLAS handle a rank, copies, errors, room for host arrays that kernels
+** read, and scratch.
 */
 #include "cu.cuh"
 
@@ -75,6 +75,7 @@ static void cu_close(struct dev *d)
     if (c->blas != nullptr) cublasDestroy(c->blas);
     if (c->meta_free != nullptr) cudaEventDestroy(c->meta_free);
     if (c->meta != nullptr) cudaFree(c->meta);
+    if (c->room != nullptr) cudaFree(c->room);
     if (c->stage != nullptr) cudaFreeHost(c->stage);
     if (c->stream != nullptr) cudaStreamDestroy(c->stream);
     cu_watch_close(c);
@@ -230,14 +231,6 @@ void *cu_meta_host(struct cu *c, size_t n, void **device)
     return c->stage + at;
 }
 
-void *cu_meta_room(struct cu *c, size_t n)
-{
-    void *device = c->meta + c->meta_used;
-
-    c->meta_used += CU_ROOM(n);
-    return device;
-}
-
 int cu_meta_send(struct cu *c, struct err *e)
 {
     size_t from = c->meta_from, n = c->meta_used - from;
@@ -247,6 +240,32 @@ int cu_meta_send(struct cu *c, struct err *e)
                            cudaMemcpyHostToDevice, c->stream));
     CU_TRY(cudaEventRecord(c->meta_free, c->stream));
     return ERR_OK;
+}
+
+/* Kernels of one stream follow each other: the room of the last call is free
+** for this one's. A larger one replaces it when they have run. */
+int cu_room_begin(struct cu *c, size_t need, struct err *e)
+{
+    size_t room = c->room_bytes > 0 ? c->room_bytes : meta_room;
+
+    c->room_used = 0;
+    if (need <= c->room_bytes) return ERR_OK;
+    while (room < need) room *= 2;
+    CU_TRY(cudaStreamSynchronize(c->stream));
+    if (c->room != nullptr) cudaFree(c->room);
+    c->room = nullptr;
+    c->room_bytes = 0;
+    CU_TRY(cudaMalloc(reinterpret_cast<void **>(&c->room), room));
+    c->room_bytes = room;
+    return ERR_OK;
+}
+
+void *cu_room(struct cu *c, size_t n)
+{
+    void *device = c->room + c->room_used;
+
+    c->room_used += CU_ROOM(n);
+    return device;
 }
 
 /* ---- views -------------------------------------------------------------- */

@@ -92,9 +92,9 @@ int cu_cross_entropy(struct dev *d, const struct k_cross_entropy *a,
         rc = cu_view_of(&a->dlogits, logits.rows, logits.cols, "dlogits",
                         &dlogits, e);
     size_t bytes = static_cast<size_t>(logits.rows) * sizeof(float);
-    if (rc == ERR_OK) rc = cu_meta_begin(c, CU_ROOM(bytes), e);
+    if (rc == ERR_OK) rc = cu_room_begin(c, CU_ROOM(bytes), e);
     if (rc != ERR_OK || logits.rows == 0) return rc;
-    float *row_loss = static_cast<float *>(cu_meta_room(c, bytes));
+    float *row_loss = static_cast<float *>(cu_room(c, bytes));
     LAUNCH(cross_entropy, static_cast<unsigned>(logits.rows), THREADS, 0,
            c->stream, dlogits, logits, target, weight, row_loss);
     CU_LAUNCHED();

@@ -309,12 +309,12 @@ static int sort_on_device(struct cu *c, const struct k_route_sort *a,
     size_t table_bytes = static_cast<size_t>(blocks) * e_count * 4;
     int32_t *row = a->row, *slot = a->slot;
 
-    rc = cu_meta_begin(c, CU_ROOM(table_bytes) + CU_ROOM(e_count * 8) +
+    rc = cu_room_begin(c, CU_ROOM(table_bytes) + CU_ROOM(e_count * 8) +
                               CU_ROOM(e_count * 4), e);
     if (rc != ERR_OK) return rc;
-    int32_t *table = static_cast<int32_t *>(cu_meta_room(c, table_bytes));
-    int64_t *counts = static_cast<int64_t *>(cu_meta_room(c, e_count * 8));
-    int32_t *begin = static_cast<int32_t *>(cu_meta_room(c, e_count * 4));
+    int32_t *table = static_cast<int32_t *>(cu_room(c, table_bytes));
+    int64_t *counts = static_cast<int64_t *>(cu_room(c, e_count * 8));
+    int32_t *begin = static_cast<int32_t *>(cu_room(c, e_count * 4));
     LAUNCH(count_pairs, grid, THREADS, 0, c->stream, idx, top_k, pairs,
            experts, table);
     CU_LAUNCHED();

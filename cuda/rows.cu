@@ -165,7 +165,7 @@ static int upload_runs(struct cu *c, const struct range *r, int64_t n,
     if (row != packed_rows)
         return err_set(e, ERR_RUN, "cuda: ranges of %lld rows for a view of "
                        "%lld", (long long)row, (long long)packed_rows);
-    return cu_meta_send(c, e);
+    return row > 0 ? cu_meta_send(c, e) : ERR_OK;
 }
 
 static int move(struct dev *d, const struct mat *mp, const struct mat *mw,
