@@ -61,6 +61,7 @@ struct cu {
     cudaEvent_t meta_free;      /* behind the last copy out of stage */
     unsigned char *room;        /* a call's scratch, there too */
     size_t room_bytes, room_used;
+    cudaEvent_t mark[2];        /* of the copies between ranks: dev.h */
     uint64_t taken, limit;      /* bytes of segments; limit 0: none */
     struct cu_watch *watch;     /* calls and times, or NULL */
 };

@@ -74,6 +74,8 @@ static void cu_close(struct dev *d)
     if (c->stream != nullptr) cudaStreamSynchronize(c->stream);
     if (c->blas != nullptr) cublasDestroy(c->blas);
     if (c->meta_free != nullptr) cudaEventDestroy(c->meta_free);
+    for (cudaEvent_t m : c->mark)
+        if (m != nullptr) cudaEventDestroy(m);
     if (c->meta != nullptr) cudaFree(c->meta);
     if (c->room != nullptr) cudaFree(c->room);
     if (c->stage != nullptr) cudaFreeHost(c->stage);
@@ -87,6 +89,8 @@ static int make_handles(struct cu *c, struct err *e)
     CU_TRY(cudaSetDevice(c->gpu));
     CU_TRY(cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking));
     CU_TRY(cudaEventCreateWithFlags(&c->meta_free, cudaEventDisableTiming));
+    for (cudaEvent_t &m : c->mark)
+        CU_TRY(cudaEventCreateWithFlags(&m, cudaEventDisableTiming));
     c->meta_bytes = meta_room;
     CU_TRY(cudaMallocHost(reinterpret_cast<void **>(&c->stage), meta_room));
     CU_TRY(cudaMalloc(reinterpret_cast<void **>(&c->meta), meta_room));
@@ -158,7 +162,18 @@ static int cu_copy(struct dev *d, void *dst, const void *src, size_t n,
     if (n == 0) return ERR_OK;
     CU_TRY(cudaMemcpyAsync(dst, src, n, cudaMemcpyDeviceToDevice,
                            c->stream));
-    CU_TRY(cudaStreamSynchronize(c->stream));
+    return ERR_OK;
+}
+
+static int cu_mark(struct dev *d, int i, struct err *e)
+{
+    CU_TRY(cudaEventRecord(cu_of(d)->mark[i], cu_of(d)->stream));
+    return ERR_OK;
+}
+
+static int cu_after(struct dev *d, struct dev *other, int i, struct err *e)
+{
+    CU_TRY(cudaStreamWaitEvent(cu_of(d)->stream, cu_of(other)->mark[i], 0));
     return ERR_OK;
 }
 
@@ -332,5 +347,5 @@ int cu_blas(struct cu *c, cublasHandle_t *out, struct err *e)
 
 const struct dev_ops cu_ops = {
     "cuda", true, cu_open, cu_close, cu_upload, cu_download, cu_sync,
-    cu_memory, cu_workspace, cu_copy,
+    cu_memory, cu_workspace, cu_copy, cu_mark, cu_after,
 };

@@ -114,8 +114,8 @@ lint: $(PROG)
 
 # What TSan looks at: all that runs threads (ranks of a case, ranks that meet),
 # in waves it can follow.
-RACES := comm_local comm_rendezvous dev_threads fit_threads run_case step_oom \
-         step_threads
+RACES := comm_local comm_marks comm_rendezvous dev_threads fit_threads \
+         run_case step_oom step_threads
 
 # Builds once more with ASan and UBSan, and those with TSan (without -Werror:
 # under instrumentation gcc warns of what is not there); tests/run.sh runs all

@@ -31,6 +31,7 @@ struct post {
     const char *kind, *what;
     const struct comm_part *send, *recv;    /* all_to_all */
     struct mat x;                           /* all_reduce */
+    struct dev *d;                          /* of both */
     int every;
     const int64_t *mine;                    /* gather_counts */
     int64_t n;
@@ -224,22 +225,43 @@ static int same_count(const struct crew *g, struct err *e)
 
 /* ---- exchanges ---------------------------------------------------------- */
 
+/* What this rank receives. Mark 0 of a rank stands behind what it sends. */
+static int pull_all(const struct crew *g, struct dev *d, int rank,
+                    const struct comm_part *recv, struct err *e)
+{
+    int rc = same_call(g, e);
+
+    if (rc == ERR_OK) rc = same_sizes(g, e);
+    for (int r = 0; r < g->size && rc == ERR_OK; r++) {
+        if (recv[r].bytes == 0) continue;
+        rc = move_after(d, g->post[r].d, 0, e);
+        if (rc == ERR_OK)
+            rc = move_pull(d, recv[r].p, g->post[r].send[rank].p,
+                           recv[r].bytes, e);
+    }
+    return rc;
+}
+
+/* Where devices order the copies by marks, mark 1 stands behind those of a
+** rank: what it pulled from is its owner's again after it. The last wait is
+** for the others' marks, which their devices own. */
 static int local_all_to_all(struct comm *c, struct dev *d, const char *what,
                             const struct comm_part *send,
                             const struct comm_part *recv, struct err *e)
 {
     struct crew *g = crew_of(c);
     struct post p = {.kind = "all_to_all", .what = what, .send = send,
-                     .recv = recv};
-    int rc = move_sync(d, e);
+                     .recv = recv, .d = d};
+    int rc = move_mark(d, 0, e);
 
     if (rc == ERR_OK) rc = meet(c, &p, e);
     if (rc != ERR_OK) return rc;
-    rc = same_call(g, e);
-    if (rc == ERR_OK) rc = same_sizes(g, e);
+    rc = pull_all(g, d, c->rank, recv, e);
+    if (rc == ERR_OK && move_has_marks(d)) rc = move_mark(d, 1, e);
+    rc = part(c, what, rc, e);
+    if (!move_has_marks(d)) return rc;
     for (int r = 0; r < g->size && rc == ERR_OK; r++)
-        rc = move_pull(d, recv[r].p, g->post[r].send[c->rank].p,
-                       recv[r].bytes, e);
+        if (send[r].bytes > 0) rc = move_after(d, g->post[r].d, 1, e);
     return part(c, what, rc, e);
 }
 
@@ -261,16 +283,59 @@ static int sum_posts(const struct crew *g, struct dev *d, int rank,
     return rc;
 }
 
+/* Every rank of a sum makes its share of the elements, whole runs of eight as
+** devices move them, and writes it to all: no host waits for a device. */
+static int sum_share(const struct crew *g, struct dev *d, int rank,
+                     struct err *e)
+{
+    int every = g->post[rank].every, first = rank % every;
+    int n = g->size / every, mine = rank / every;
+    const struct mat *x = &g->post[rank].x;
+    int64_t count = x->rows * x->cols, from = count / 8 * mine / n * 8;
+    int64_t to = mine + 1 == n ? count : count / 8 * (mine + 1) / n * 8;
+    void *all[SIZE_MOST];
+    int rc = same_call(g, e);
+
+    if (rc == ERR_OK) rc = same_matrix(g, e);
+    for (int i = 0; i < n && rc == ERR_OK; i++) {
+        const struct post *p = &g->post[first + i * every];
+
+        all[i] = p->x.p;
+        rc = move_after(d, p->d, 0, e);
+    }
+    if (rc == ERR_OK && to > from)
+        rc = move_sum_all(d, all, n, x->t, from, to - from, e);
+    return rc == ERR_OK ? move_mark(d, 1, e) : rc;
+}
+
+static int sum_marked(struct comm *c, struct dev *d, const char *what,
+                      struct post *p, struct err *e)
+{
+    struct crew *g = crew_of(c);
+    int rc = move_mark(d, 0, e);
+
+    if (rc == ERR_OK) rc = meet(c, p, e);
+    if (rc != ERR_OK) return rc;
+    rc = part(c, what, sum_share(g, d, c->rank, e), e);
+    for (int r = c->rank % p->every; r < g->size && rc == ERR_OK;
+         r += p->every)
+        rc = move_after(d, g->post[r].d, 1, e);
+    return part(c, what, rc, e);
+}
+
 static int local_all_reduce(struct comm *c, struct dev *d, const char *what,
                             struct mat x, int every, struct err *e)
 {
     struct post p = {.kind = "all_reduce", .what = what, .x = x,
-                     .every = every};
+                     .every = every, .d = d};
     struct move_sum sum = {0};
-    int rc = move_sync(d, e);
+    int rc;
 
     assert(x.ld == x.cols || x.rows <= 1);
     assert(every > 0 && c->size % every == 0);
+    if (move_can_sum(d, x.t, c->size / every))
+        return sum_marked(c, d, what, &p, e);
+    rc = move_sync(d, e);
     if (rc == ERR_OK) rc = meet(c, &p, e);
     if (rc != ERR_OK) return rc;
     rc = part(c, what, sum_posts(crew_of(c), d, c->rank, &sum, e), e);

@@ -19,6 +19,22 @@ int move_sync(struct dev *d, struct err *e)
     return d->ops->sync(d, e);
 }
 
+bool move_has_marks(const struct dev *d)
+{
+    return d->ops->computes && d->ops->copy != NULL && d->ops->mark != NULL;
+}
+
+int move_mark(struct dev *d, int i, struct err *e)
+{
+    return move_has_marks(d) ? d->ops->mark(d, i, e) : move_sync(d, e);
+}
+
+int move_after(struct dev *d, struct dev *other, int i, struct err *e)
+{
+    if (d == other || !move_has_marks(d)) return ERR_OK;
+    return d->ops->after(d, other, i, e);
+}
+
 static int pull_staged(struct dev *d, char *dst, const char *src,
                        int64_t bytes, struct err *e)
 {
@@ -45,7 +61,7 @@ int move_pull(struct dev *d, void *dst, const void *src, int64_t bytes,
 {
     assert(bytes >= 0);
     if (!d->ops->computes || bytes == 0 || dst == src) return ERR_OK;
-    if (d->ops->copy != NULL)
+    if (move_has_marks(d))
         return d->ops->copy(d, dst, src, (size_t)bytes, e);
     if (!on_host(d)) return pull_staged(d, dst, src, bytes, e);
     memmove(dst, src, (size_t)bytes);
@@ -53,6 +69,35 @@ int move_pull(struct dev *d, void *dst, const void *src, int64_t bytes,
 }
 
 /* ---- sums --------------------------------------------------------------- */
+
+/* The device's own addition rounds at every step: of bf16 it is right for two
+** summands, of f32, which are summed in f32, for any number. */
+bool move_can_sum(const struct dev *d, enum dtype t, int n)
+{
+    return move_has_marks(d) && d->k != NULL &&
+           (t == DT_F32 || (t == DT_BF16 && n == 2));
+}
+
+int move_sum_all(struct dev *d, void *const *x, int n, enum dtype t,
+                 int64_t first, int64_t count, struct err *e)
+{
+    struct mat part[2];
+    int rc = ERR_OK;
+
+    for (int i = 0; i < n; i++) {
+        struct mat *m = &part[i > 0];
+
+        *m = (struct mat){(char *)x[i] + first * dtype_bytes(t), 1, count,
+                          count, t};
+        if (i > 0 && rc == ERR_OK)
+            rc = d->k->add(d, &(struct k_add){part[0], part[0], *m}, e);
+    }
+    for (int i = 1; i < n && rc == ERR_OK; i++) {
+        part[1].p = (char *)x[i] + first * dtype_bytes(t);
+        rc = d->k->copy(d, &(struct k_copy){part[1], part[0]}, e);
+    }
+    return rc;
+}
 
 static float from_bf16(uint16_t x)
 {

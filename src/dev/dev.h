@@ -43,9 +43,16 @@ struct dev_ops {
     ** keeps while the device is used; (optional). */
     int (*workspace)(struct dev *d, void *p, size_t n, struct err *e);
     /* Copies within the device, also out of the memory of another rank of
-    ** this process that shares it; returns when done; (optional). */
+    ** this process that shares it, after what was asked before: with mark
+    ** and after; (optional). */
     int (*copy)(struct dev *d, void *dst, const void *src, size_t n,
                 struct err *e);
+    /* Sets mark i (0 or 1) of d behind all that was asked of it; what is
+    ** asked of d from here on comes after where other's mark i stands now.
+    ** Neither waits. A thread may call after on another's device while that
+    ** one does not set the mark; (optional). */
+    int (*mark)(struct dev *d, int i, struct err *e);
+    int (*after)(struct dev *d, struct dev *other, int i, struct err *e);
 };
 
 /* Devices embed this as their first member. */

@@ -10,7 +10,9 @@
 ** once where nothing waits before it on its stream.
 **
 ** A stream's work is done by the thread that used it last: ranks are threads
-** with streams of their own.
+** with streams of their own. A thread that waits for work which another's
+** must precede does that too, where its owner is elsewhere: a GPU goes on
+** while its host threads sleep.
 */
 #include <cuda_runtime.h>
 #include <sched.h>
@@ -28,7 +30,11 @@
 
 #define CALL EMU_CALL(cudaErrorLaunchFailure)
 
-struct CUstream_st { std::deque<std::function<bool()>> work; };
+/* busy is held while its work is done or added to. */
+struct CUstream_st {
+    std::recursive_mutex busy;
+    std::deque<std::function<bool()>> work;
+};
 
 /* Recorded so many times, and passed so many times. */
 struct event_state { std::atomic<long> recorded{0}, passed{0}; };
@@ -89,8 +95,9 @@ static std::vector<cudaStream_t> my_streams()
     return mine.streams;
 }
 
-/* The first piece of the stream's work, if it can be done now. */
-static bool step(cudaStream_t s)
+/* The first piece of the work of a stream that this thread holds, if it can
+** be done now. */
+static bool step_held(cudaStream_t s)
 {
     if (s->work.empty()) return false;
     /* the work may add to the stream */
@@ -98,6 +105,19 @@ static bool step(cudaStream_t s)
     if (!first()) return false;
     s->work.pop_front();
     return true;
+}
+static bool step(cudaStream_t s)
+{
+    std::unique_lock<std::recursive_mutex> hold(s->busy, std::try_to_lock);
+
+    return hold && step_held(s);
+}
+
+static bool is_empty(cudaStream_t s)
+{
+    std::lock_guard<std::recursive_mutex> hold(s->busy);
+
+    return s->work.empty();
 }
 
 /* A piece of work of any of the thread's streams. */
@@ -111,6 +131,52 @@ static bool step_any()
     return false;
 }
 
+/* A stream of another thread that nobody is busy with, held; found says
+** whether some are busy. A stream goes only after "forget". */
+static cudaStream_t hold_other(size_t skip, bool *busy)
+{
+    std::lock_guard<std::mutex> hold(owners);
+
+    for (const auto &o : owner) {
+        if (o.second == &mine) continue;
+        if (!o.first->busy.try_lock()) {
+            *busy = true;
+            continue;
+        }
+        if (!o.first->work.empty() && skip-- == 0) return o.first;
+        o.first->busy.unlock();
+    }
+    return nullptr;
+}
+
+/* A piece of work of another thread's streams. "busy": none, but somebody is
+** at one. */
+static bool step_other(bool *busy)
+{
+    bool done = false;
+
+    *busy = false;
+    for (size_t i = 0; !done; i++) {
+        cudaStream_t s = hold_other(i, busy);
+
+        if (s == nullptr) return false;
+        done = step_held(s);
+        s->busy.unlock();
+    }
+    return true;
+}
+
+/* One piece of work that this thread's streams may wait for. False: there is
+** none, and nobody is at one. */
+static bool go_on()
+{
+    bool busy;
+
+    if (step_any() || step_other(&busy)) return true;
+    if (busy) sched_yield();
+    return busy;
+}
+
 void emu_stream_push(cudaStream_t s, std::function<bool()> work)
 {
     if (s == nullptr) {
@@ -118,7 +184,10 @@ void emu_stream_push(cudaStream_t s, std::function<bool()> work)
         return;
     }
     adopt(s);
-    s->work.push_back(std::move(work));
+    {
+        std::lock_guard<std::recursive_mutex> hold(s->busy);
+        s->work.push_back(std::move(work));
+    }
     if (emu_shuffled())
         while (emu_random() % 4 == 0 && step_any()) {}
     else
@@ -129,13 +198,14 @@ static void finish(cudaStream_t s)
 {
     if (s == nullptr) return;
     adopt(s);
-    while (!s->work.empty())
-        if (!step_any()) sched_yield();
+    while (!is_empty(s))
+        if (!go_on()) sched_yield();
 }
 
 void emu_stream_drop(cudaStream_t s)
 {
     adopt(s);
+    std::lock_guard<std::recursive_mutex> hold(s->busy);
     s->work.clear();
 }
 
@@ -150,7 +220,8 @@ void emu_finish_all(void)
             if (o.second == nullptr) left.push_back(o.first);
     }
     for (cudaStream_t s : left) adopt(s);
-    while (step_any()) {}
+    for (cudaStream_t s : my_streams())
+        while (!is_empty(s) && go_on()) {}
 }
 
 /* ---- streams ------------------------------------------------------------ */
@@ -166,8 +237,9 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned)
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     adopt(s);
-    while (step_any()) {}
+    while (!is_empty(s) && go_on()) {}
     forget(s);
+    is_empty(s);        /* nobody is at it any more, and none will be */
     delete s;
     open_handles--;
     return emu_api_fails() ? cudaErrorLaunchFailure : cudaSuccess;
@@ -184,7 +256,7 @@ cudaError_t cudaStreamQuery(cudaStream_t s)
     if (s == nullptr) return cudaSuccess;
     adopt(s);
     while (step_any() && (!emu_shuffled() || emu_random() % 4 != 0)) {}
-    return s->work.empty() ? cudaSuccess : cudaErrorNotReady;
+    return is_empty(s) ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize()
 {
@@ -238,7 +310,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e)
 {
     CALL;
     while (e->s->passed < e->s->recorded)
-        if (!step_any()) sched_yield();
+        if (!go_on()) sched_yield();
     return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t, cudaEvent_t)
