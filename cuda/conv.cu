@@ -31,6 +31,32 @@ static __device__ float before_silu(const cu_view &x, const cu_view &w,
     return sum;
 }
 
+/* The last "keep" rows of a piece become the halo of the piece behind it. */
+static __device__ void leave_halo(const cu_view &halo, const cu_view &x,
+                                  const dev_piece &p, int keep)
+{
+    if (p.state_out < 0) return;
+    for (int64_t i = int64_t{blockIdx.x} * THREADS + threadIdx.x;
+         i < int64_t{keep} * x.cols; i += int64_t{gridDim.x} * THREADS) {
+        CU_CELL(k, c, i, x.cols);
+        cu_put(halo, p.state_out * keep + k, c,
+               input_at(x, halo, p, p.len - keep + k, c, keep));
+    }
+}
+
+/* What the halo of the piece behind gives to row i, which may be one of the
+** piece's own halo. */
+static __device__ __forceinline__ float given_back(const cu_view &dhalo,
+                                                   const dev_piece &p,
+                                                   int64_t i, int64_t c,
+                                                   int keep)
+{
+    int64_t tail = i - (p.len - keep);
+
+    return p.state_out < 0 || tail < 0
+        ? 0.0f : cu_get(dhalo, p.state_out * keep + tail, c);
+}
+
 static __global__ void conv(cu_view y, cu_view x, cu_view w, cu_view halo,
                             const dev_piece *piece)
 {
@@ -44,6 +70,7 @@ static __global__ void conv(cu_view y, cu_view x, cu_view w, cu_view halo,
 
         cu_put(y, p.row + r, c, v * cu_sigmoid(v));
     }
+    leave_halo(halo, x, p, w.cols - 1);
 }
 
 /* d of the sum before silu in row i; rows past the end give nothing. */
@@ -59,7 +86,8 @@ static __device__ float slope_at(const cu_view &dy, const cu_view &x,
 
 /* Rows -keep.. of a piece are its halo's. */
 static __global__ void conv_bwd(cu_view dx, cu_view dy, cu_view x, cu_view w,
-                                cu_view halo, const dev_piece *piece)
+                                cu_view halo, cu_view dhalo,
+                                const dev_piece *piece)
 {
     dev_piece p = piece[blockIdx.y];
     int64_t n = p.len * dx.cols;
@@ -72,7 +100,8 @@ static __global__ void conv_bwd(cu_view dx, cu_view dy, cu_view x, cu_view w,
         for (int j = 0; j < w.cols; j++)
             sum += cu_get(w, c, j) *
                    slope_at(dy, x, w, halo, p, r + (w.cols - 1) - j, c);
-        cu_put(dx, p.row + r, c, sum);
+        cu_put(dx, p.row + r, c,
+               sum + given_back(dhalo, p, r, c, w.cols - 1));
     }
 }
 
@@ -91,7 +120,7 @@ static __global__ void halo_bwd(cu_view dhalo, cu_view dy, cu_view x,
         for (int q = 0; q < n_piece; q++) {
             dev_piece p = piece[q];
             int64_t r = k - keep;       /* the halo row, from the piece */
-            float sum = 0;
+            float sum = given_back(dhalo, p, r, c, keep);
 
             if (p.state_in < 0) continue;
             for (int j = 0; j < w.cols; j++)
@@ -214,6 +243,7 @@ static __global__ void conv_walk(cu_view y, cu_view x, cu_view w,
             put_quad<T>(y, p.row + r, c, v);
         }
     }
+    leave_halo(halo, x, p, TAPS - 1);
 }
 
 /* s[0] is the slope of row r, s[j] that of row r - j. */
@@ -241,7 +271,7 @@ static __device__ __forceinline__ void next_slope(window &t, const cu_view &dy,
 
 template <typename T>
 static __global__ void conv_walk_bwd(cu_view dx, cu_view dy, cu_view x,
-                                     cu_view w, cu_view halo,
+                                     cu_view w, cu_view halo, cu_view dhalo,
                                      const dev_piece *piece)
 {
     dev_piece p = piece[blockIdx.y];
@@ -256,12 +286,13 @@ static __global__ void conv_walk_bwd(cu_view dx, cu_view dy, cu_view x,
         for (int64_t r = first; r < end + TAPS - 1; r++) {
             next_slope<T>(t, dy, x, p, r, c, s);
             if (r - (TAPS - 1) < first) continue;
+            int64_t at = r - (TAPS - 1);
             UNROLL for (int k = 0; k < QUAD; k++) {
-                out[k] = 0;
+                out[k] = given_back(dhalo, p, at, c + k, TAPS - 1);
                 UNROLL for (int j = 0; j < TAPS; j++)
                     out[k] += t.w[j][k] * s[j][k];
             }
-            put_quad<T>(dx, p.row + r - (TAPS - 1), c, out);
+            put_quad<T>(dx, p.row + at, c, out);
         }
     }
 }
@@ -373,7 +404,7 @@ int cu_conv_bwd(struct dev *d, const struct k_conv_bwd *a, struct err *e)
         const dev_piece *part = piece + i;
 
         LAUNCH(kernel, piece_grid(items, n - i), THREADS, 0, c->stream, dx,
-               dy, x, w, halo, part);
+               dy, x, w, halo, dhalo, part);
         CU_LAUNCHED();
     }
     if (dhalo.p == nullptr || w.cols < 2) return ERR_OK;

@@ -201,12 +201,15 @@ struct dev_piece { int64_t row, len, state_in, state_out; };
 
 /* y = silu(causal depthwise conv of x) per piece; w is [channels, kernel]
 ** with the last tap on the current row. halo [n * (kernel - 1), channels]
-** holds the rows before a piece's first, indexed by state_in (-1: zeros). */
+** holds the rows before a piece's first, indexed by state_in (-1: zeros); its
+** rows of state_out (-1: none) become the piece's last kernel - 1, which are
+** rows of its own halo where it is shorter. */
 struct k_conv { struct mat y, x, w, halo; const struct dev_piece *piece;
                 int64_t n_piece; };
 /* dx is written for the pieces' rows; dhalo (acc) adds to the rows of
-** state_in, in the order of the pieces. halo and dhalo may be absent when no
-** piece has a state_in. */
+** state_in, in the order of the pieces, and what its rows of state_out hold
+** goes to where those came from. halo and dhalo may be absent when no piece
+** has a state. */
 struct k_conv_bwd { struct mat dx, dhalo, dy, x, w, halo;
                     const struct dev_piece *piece; int64_t n_piece; };
 /* beta = sigmoid(b), g = -exp(a_log) softplus(a + dt_bias); all [T, heads],

@@ -25,47 +25,11 @@ static int64_t halo_rows(const struct model *m)
 
 /* ---- convolution -------------------------------------------------------- */
 
-/* The last kernel - 1 rows before a piece's end, as the next piece's halo:
-** from m, and from the piece's own halo where it is shorter than that. */
-static void tail_rows(struct step *s, const struct dev_piece *p, struct mat m,
-                      struct mat halo)
-{
-    int64_t keep = halo_rows(s->m), own = p->len < keep ? p->len : keep;
-    struct mat to;
-
-    if (p->state_out < 0) return;
-    to = table_item(halo, p->state_out, keep);
-    if (own < keep && p->state_in < 0)
-        RUN(s, fill, .x = mat_rows(to, 0, keep - own), .value = 0);
-    else if (own < keep)
-        RUN(s, copy, .dst = mat_rows(to, 0, keep - own),
-            .src = mat_rows(halo, p->state_in * keep + own, keep - own));
-    RUN(s, copy, .dst = mat_rows(to, keep - own, own),
-        .src = mat_rows(m, p->row + p->len - own, own));
-}
-
-/* Its backward: the halo's gradient goes to the rows it came from. */
-static void tail_rows_backward(struct step *s, const struct dev_piece *p,
-                               struct mat dm, struct mat dhalo)
-{
-    int64_t keep = halo_rows(s->m), own = p->len < keep ? p->len : keep;
-    struct mat from, rows;
-
-    if (p->state_out < 0) return;
-    from = table_item(dhalo, p->state_out, keep);
-    rows = mat_rows(dm, p->row + p->len - own, own);
-    if (own < keep && p->state_in >= 0) {
-        struct mat up = mat_rows(dhalo, p->state_in * keep + own, keep - own);
-        RUN(s, add, .out = up, .a = up, .b = mat_rows(from, 0, keep - own));
-    }
-    RUN(s, add, .out = rows, .a = rows, .b = mat_rows(from, keep - own, own));
-}
-
 /* c = silu(conv(m)); the bucket's halo table is left to its children. */
 static struct tensor convolve(struct step *s, const struct gdn_bucket *b,
                               struct gdn_kept *v, struct gdn_table *table)
 {
-    int64_t keep = halo_rows(s->m), cols = v->m.m.cols, l, i;
+    int64_t keep = halo_rows(s->m), cols = v->m.m.cols, l;
     struct mat parent = {NULL, 0, 0, 0, s->dev->act};
     struct tensor c, halo;
 
@@ -80,21 +44,19 @@ static struct tensor convolve(struct step *s, const struct gdn_bucket *b,
                        "gdn.halo.fetch");
         RUN(s, conv, .y = c.m, .x = v->m.m, .w = weight_of(s, W_CONV),
             .halo = halo.m, .piece = x->piece, .n_piece = x->n_piece);
-        for (i = 0; s->k != NULL && i < x->n_piece; i++)
-            tail_rows(s, &x->piece[i], v->m.m, halo.m);
     }
     if (halo.b != v->halo.b) table->halo = halo;
     return c;
 }
 
-/* From the last level up, so that a halo's gradient is whole when it is
-** sent. */
+/* From the last level up, so that a halo's gradient is whole when it is sent
+** or given to the rows that it came from. */
 static struct tensor convolve_backward(struct step *s,
                                        const struct gdn_bucket *b,
                                        struct gdn_kept *v,
                                        struct gdn_table *table, struct mat dc)
 {
-    int64_t keep = halo_rows(s->m), cols = dc.cols, l, i;
+    int64_t keep = halo_rows(s->m), cols = dc.cols, l;
     struct tensor halo, dm, dhalo, none = {NULL, {0}};
     struct tensor *left = &none;
 
@@ -108,8 +70,6 @@ static struct tensor convolve_backward(struct step *s,
         RUN(s, conv_bwd, .dx = dm.m, .dhalo = dhalo.m, .dy = dc,
             .x = v->m.m, .w = weight_of(s, W_CONV), .halo = halo.m,
             .piece = x->piece, .n_piece = x->n_piece);
-        for (i = 0; s->k != NULL && i < x->n_piece; i++)
-            tail_rows_backward(s, &x->piece[i], dm.m, dhalo.m);
         gdn_flow_return(s, b, l, mat_shape(dhalo.m, b->n_state, keep * cols),
                         "gdn.halo.return");
     }

@@ -79,7 +79,8 @@ struct tensor gdn_all_rows(struct step *s, const char *op, int64_t rows,
 
 /* ---- tables of states and halos ----------------------------------------- */
 
-struct mat table_item(struct mat table, int64_t i, int64_t n)
+/* Item i of a table whose items are n rows. */
+static struct mat table_item(struct mat table, int64_t i, int64_t n)
 {
     return mat_rows(table, i * n, n);
 }

@@ -24,8 +24,6 @@ void gdn_add_rows(struct step *s, const struct gdn_bucket *b,
 struct tensor gdn_all_rows(struct step *s, const char *op, int64_t rows,
                            int64_t cols, enum dtype t);
 
-/* Item i of a table whose items are n rows. */
-struct mat table_item(struct mat table, int64_t i, int64_t n);
 /* The kept part of a table as it begins: zeros, or what the parent's segments
 ** ended with. n rows make an item. */
 void gdn_begin_table(struct step *s, const struct gdn_bucket *b,

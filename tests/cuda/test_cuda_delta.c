@@ -122,7 +122,8 @@ static void convolve(struct pair *p, int64_t rows, int64_t cols, int64_t taps,
 {
     struct mat x = pair_in(p, "x", rows, cols, 2, 0);
     struct mat w = pair_in(p, "w", cols, taps, 1, 0);
-    struct mat halo = pair_in(p, "halo", states * (taps - 1), cols, 2, 0);
+    struct mat halo = pair_changes(
+        p, pair_in(p, "halo", states * (taps - 1), cols, 2, 0));
     struct mat dhalo = pair_changes(
         p, pair_in_acc(p, "dhalo", states * (taps - 1), cols, 1, 0));
     struct mat dy = pair_in(p, "dy", rows, cols, 1, 0);

@@ -310,46 +310,56 @@ static struct cv conv_problem(struct fix *f, int64_t rows)
     return (struct cv){
         fix_in(f, "x", rows, CHANNELS, 2, 0),
         fix_in(f, "w", CHANNELS, TAPS, 1, 0), fix_act(f, rows, CHANNELS),
-        fix_in(f, "halo", TAPS - 1, CHANNELS, 2, 0),
+        fix_in(f, "halo", 2 * (TAPS - 1), CHANNELS, 2, 0),
         fix_in(f, "dy", rows, CHANNELS, 1, 0), fix_act(f, rows, CHANNELS),
-        fix_zero(fix_acc(f, TAPS - 1, CHANNELS))
+        fix_zero(fix_acc(f, 2 * (TAPS - 1), CHANNELS))
     };
+}
+
+static void conv_forward(struct fix *f, const struct cv *c,
+                         const struct dev_piece *p, int64_t n)
+{
+    CALL(f, conv, .y = c->y, .x = c->x, .w = c->w, .halo = c->halo,
+         .piece = p, .n_piece = n);
+}
+
+static void conv_backward(struct fix *f, const struct cv *c,
+                          const struct dev_piece *p, int64_t n)
+{
+    CALL(f, conv_bwd, .dx = c->dx, .dhalo = c->dhalo, .dy = c->dy, .x = c->x,
+         .w = c->w, .halo = c->halo, .piece = p, .n_piece = n);
 }
 
 static void conv_both(struct fix *f, const struct cv *c,
                       const struct dev_piece *p, int64_t n)
 {
-    CALL(f, conv, .y = c->y, .x = c->x, .w = c->w, .halo = c->halo,
-         .piece = p, .n_piece = n);
-    CALL(f, conv_bwd, .dx = c->dx, .dhalo = c->dhalo, .dy = c->dy, .x = c->x,
-         .w = c->w, .halo = c->halo, .piece = p, .n_piece = n);
+    conv_forward(f, c, p, n);
+    conv_backward(f, c, p, n);
 }
 
-/* A sequence cut at 1, 2, 3 or 9 rows: the second part's halo is the last
-** rows of the first, its dhalo goes back onto them. */
+/* A sequence cut twice, the middle part as short as nothing: a part's halo is
+** the last rows before it, wherever they lie, its dhalo goes back onto
+** them. */
 static void test_conv_cut(void **state)
 {
-    static const int64_t cuts[] = {1, 2, 3, 9};
+    static const int64_t cuts[][2] = {{1, 1}, {2, 0}, {3, 2}, {9, 3}, {1, 9}};
     size_t i;
+    int j;
 
     (void)state;
     for (i = 0; i < sizeof cuts / sizeof *cuts; i++) {
-        const int64_t n = cuts[i], rows = 14, own = n < 3 ? n : 3;
+        const int64_t n = cuts[i][0], m = cuts[i][1], rows = 14;
         struct dev_piece whole = {0, rows, -1, -1};
-        struct dev_piece part[] = {{0, n, -1, -1}, {n, rows - n, 0, -1}};
+        struct dev_piece part[] = {{0, n, -1, 0}, {n, m, 0, 1},
+                                   {n + m, rows - n - m, 1, -1}};
         struct cv a, b;
         struct fix f;
         fix_open(&f, DT_F64);
         a = conv_problem(&f, rows);
         b = conv_problem(&f, rows);
         conv_both(&f, &a, &whole, 1);
-        fix_zero(b.halo);
-        CALL(&f, copy, .dst = fix_rows(b.halo, 3 - own, own),
-             .src = fix_rows(b.x, n - own, own));
-        conv_both(&f, &b, part, 2);
-        CALL(&f, add, .out = fix_rows(b.dx, n - own, own),
-             .a = fix_rows(b.dx, n - own, own),
-             .b = fix_rows(b.dhalo, 3 - own, own));
+        for (j = 0; j < 3; j++) conv_forward(&f, &b, &part[j], 1);
+        for (j = 2; j >= 0; j--) conv_backward(&f, &b, &part[j], 1);
         fix_equal("y", a.y, b.y);
         fix_near("dx", b.dx, a.dx, 1e-15);
         fix_close(&f);
@@ -385,6 +395,7 @@ static void test_refusals(void **state)
 {
     static const struct dev_piece outside[] = {{2, 9, -1, -1}};
     static const struct dev_piece no_state[] = {{0, 5, 2, -1}};
+    static const struct dev_piece no_room[] = {{0, 5, -1, 2}};
     struct cv c;
     struct io x;
     struct fix f;
@@ -398,6 +409,9 @@ static void test_refusals(void **state)
                      ERR_RUN);
     assert_int_equal(CALL_RC(&f, conv, .y = c.y, .x = c.x, .w = c.w,
                              .halo = c.halo, .piece = no_state, .n_piece = 1),
+                     ERR_RUN);
+    assert_int_equal(CALL_RC(&f, conv, .y = c.y, .x = c.x, .w = c.w,
+                             .halo = c.halo, .piece = no_room, .n_piece = 1),
                      ERR_RUN);
     assert_int_equal(CALL_RC(&f, delta, .o = x.o, .states = x.s,
                              .g_cum = x.dg, .x = fix_act(&f, 10, HEADS * 64),

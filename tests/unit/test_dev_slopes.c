@@ -251,29 +251,39 @@ static void test_gdn_gates(void **state)
 static const struct dev_piece pieces[] = {{0, 5, 0, 1}, {5, 70, 0, -1},
                                           {75, 2, -1, 2}};
 
+/* The last is shorter than its halo, and leaves rows of that. */
+static const struct dev_piece conv_pieces[] = {{0, 5, 0, 1}, {5, 70, 0, -1},
+                                               {75, 2, 0, 2}};
+
+/* Of states 1 and 2, which it leaves, too. */
 static double conv(struct fix *f, struct slope *s)
 {
     CALL(f, conv, .y = s->out[0], .x = s->x[0], .w = s->w[0],
-         .halo = s->x[1], .piece = pieces, .n_piece = 3);
-    return fix_inner(s->out[0], s->d[0]);
+         .halo = s->w[1], .piece = conv_pieces, .n_piece = 3);
+    return fix_inner(s->out[0], s->d[0]) + fix_inner(s->out[1], s->d[1]);
 }
 
 static void test_conv(void **state)
 {
     struct slope s = {.n = 2, .value = conv};
+    struct mat dhalo;
     struct fix f;
 
     (void)state;
     fix_open(&f, DT_F64);
     s.x[0] = in(&f, "x", 77, 3);
-    s.x[1] = in(&f, "halo", 3, 3);
     s.w[0] = in(&f, "w", 3, 4);
+    s.w[1] = in(&f, "halo", 9, 3);
+    dhalo = fix_fill(fix_acc(&f, 9, 3), "dhalo", 1, 0);
+    s.x[1] = fix_rows(s.w[1], 0, 3);
+    s.out[1] = fix_rows(s.w[1], 3, 6);
+    s.dx[1] = fix_zero(fix_rows(dhalo, 0, 3));
+    s.d[1] = fix_rows(dhalo, 3, 6);
     s.d[0] = in(&f, "dy", 77, 3);
     s.out[0] = fix_act(&f, 77, 3);
     s.dx[0] = fix_act(&f, 77, 3);
-    s.dx[1] = fix_zero(fix_acc(&f, 3, 3));
-    CALL(&f, conv_bwd, .dx = s.dx[0], .dhalo = s.dx[1], .dy = s.d[0],
-         .x = s.x[0], .w = s.w[0], .halo = s.x[1], .piece = pieces,
+    CALL(&f, conv_bwd, .dx = s.dx[0], .dhalo = dhalo, .dy = s.d[0],
+         .x = s.x[0], .w = s.w[0], .halo = s.w[1], .piece = conv_pieces,
          .n_piece = 3);
     check(&f, &s, "conv");
     fix_close(&f);

@@ -53,10 +53,10 @@ holds() {
         }
         END { exit !(seen && n > 0 && n <= most) }' "$dir/model"
 }
-check 'kernels launched' holds 'kernels ' 15270
+check 'kernels launched' holds 'kernels ' 14740
 check 'library calls' holds 'library calls ' 8320
-check 'copies' holds 'copies ' 15748
-check 'waits' holds 'waits ' 9108
+check 'copies' holds 'copies ' 9908
+check 'waits' holds 'waits ' 194
 check 'traffic beside the least' holds 'written once: ' 1.3
 check 'modelled seconds' holds 'wave ' 7
 check 'every kernel has costs' [ -z "$(sed -n '/^no costs/p' "$dir/model")" ]

@@ -61,6 +61,25 @@ static void convolve(const struct window *v, int64_t t, real *out)
     }
 }
 
+/* The piece's last rows as the halo that the next piece begins with. */
+static void leave_halo(const struct k_conv *a, const struct dev_piece *p,
+                       real *row)
+{
+    int64_t h = a->w.cols - 1, i;
+
+    for (i = 0; p->state_out >= 0 && i < h; i++) {
+        int64_t t = p->len - h + i;
+
+        if (t >= 0)
+            cells_in(&a->x, p->row + t, 0, a->x.cols, row);
+        else if (p->state_in >= 0)
+            cells_in(&a->halo, (p->state_in + 1) * h + t, 0, a->x.cols, row);
+        else
+            zero(row, a->x.cols);
+        cells_out(&a->halo, p->state_out * h + i, 0, a->x.cols, row);
+    }
+}
+
 static int conv_check(const char *kernel, const struct dev_piece *piece,
                       int64_t n, int64_t rows, int64_t states, struct err *e)
 {
@@ -73,6 +92,9 @@ static int conv_check(const char *kernel, const struct dev_piece *piece,
                                     rows - p->len + 1);
         if (p->state_in >= states)
             return cpu_out_of_range(e, kernel, "state_in", i, p->state_in,
+                                    states);
+        if (p->state_out >= states)
+            return cpu_out_of_range(e, kernel, "state_out", i, p->state_out,
                                     states);
     }
     return ERR_OK;
@@ -105,19 +127,25 @@ static int k_conv(struct dev *d, const struct k_conv *a, struct err *e)
             for (c = 0; c < cols; c++) buf[c] *= sigmoid(buf[c]);
             cells_out(&a->y, p->row + t, 0, cols, buf);
         }
+        leave_halo(a, p, buf);
     }
     return ERR_OK;
 }
 
 /* ---- backward ----------------------------------------------------------- */
 
-/* The gradient of row t is complete: a row of the piece, of its halo, or of
-** the zeros before a start (then it is nobody's). */
+/* The gradient of row t is complete but for what the next piece's halo gives:
+** a row of the piece, of its halo, or of the zeros before a start (then it is
+** nobody's). */
 static void window_leave(const struct k_conv_bwd *a, const struct window *v,
                          const struct dev_piece *p, int64_t t)
 {
     real *dx = ring_row(v, v->dx, t);
+    int64_t tail = t - (p->len - v->taps + 1);
 
+    if (p->state_out >= 0 && tail >= 0)
+        axpy(dx, 1, reals(&a->dhalo, p->state_out * (v->taps - 1) + tail),
+             v->cols);
     if (t >= 0) {
         cells_out(&a->dx, p->row + t, 0, v->cols, dx);
     } else if (p->state_in >= 0) {
@@ -148,7 +176,7 @@ static void conv_bwd_piece(const struct k_conv_bwd *a, const struct window *v,
         }
         window_leave(a, v, p, t - v->taps + 1);
     }
-    for (j = 1; p->len > 0 && j < v->taps; j++)
+    for (j = 1; j < v->taps; j++)
         window_leave(a, v, p, p->len - v->taps + j);
 }
 
