@@ -259,3 +259,33 @@ $ for f in "$TOP"/tests/golden/hf/folders/*; do peakproof run --device cpu --out
 > qwen3_5_text agrees
 > qwen3_moe agrees
 > qwen3_next agrees
+
+# Cases that never ran here are held beside nothing, and said to be.
+
+$ peakproof run --device cpu --out never pr-accuracy.lua 2>said | tail -n 1; wc -l <said
+> 3 cases: 0 out of memory, 3 refused, 0 failed
+> 3
+$ peakproof run --device cpu --out never pr-accuracy.lua >table 2>said
+= 5
+$ peakproof report never; sed -n '/^## Losses/,/^## Peak/p' never/cpu.md | grep '^[A-Z]'
+> never/cpu.md
+> never/timing.md
+> None: no case here has computed one.
+> No case ran to its end on this device, so none was held beside dry.
+$ peakproof run --device cpu --out cpu --only ragged.cp1.ep1 tiny-cpu.lua >table; peakproof report cpu >files; tr '\n' ' ' <cpu/cpu.md | grep -o 'saw: in 1 of 1 such cases'
+> saw: in 1 of 1 such cases
+
+# Weights that are none are named, and not taken for a learning rate's doing:
+# 276 numbers of the head, all NaN and then as large as a bf16 can be.
+
++ w.lua
+| return {cases = {{name = "a", model = "w/config.json", weights = "w",
+|   dtype = "f32", cp = 1, ep = 1, lora_rank = 2, waves = 1,
+|   learning_rate = 0.01, tokens = "w/t.ids", batch = batch.lengths{3}}}}
+$ cp -r $TOP/tests/golden/hf/folders/qwen3_5_moe w; cp w/model.safetensors keep; head -c 8 keep | od -An -t u8 | tr -d ' ' >header
+$ head -c 552 /dev/zero | tr '\0' '\377' | dd of=w/model.safetensors bs=1 seek=$(($(cat header) + 8)) conv=notrunc 2>dd; peakproof run --device cpu --out w.out w.lua >table
+! peakproof: w/a: rank 0: w/model.safetensors: lm_head.weight: element 0 is NaN, not a finite number
+= 3
+$ head -c 552 /dev/zero | tr '\0' '\177' | dd of=w/model.safetensors bs=1 seek=$(($(cat header) + 8)) conv=notrunc 2>dd; peakproof run --device cpu --out w.out w.lua >table
+! peakproof: w/a: wave 0: the loss is not a finite number (no step came before it, and all weights are finite: a value overflows in the forward pass); the first output that is not finite: wave 0, head, no layer, head.logits (kernel gemm, rank 0)
+= 7
