@@ -158,6 +158,20 @@ static bool is_known(const char *const *known, const char *key)
     return false;
 }
 
+/* The item at -1, with its key below it; a text where a file is known. */
+static void no_item(const struct decl *d, const char *const *known)
+{
+    lua_State *L = d->L;
+    char key[96], value[96];
+    bool file = lua_type(L, -1) == LUA_TSTRING && is_known(known, "file");
+
+    decl_show(L, -1, value, sizeof value);
+    decl_show(L, -2, key, sizeof key);
+    decl_fail(d, NULL, "has an item at %s, but takes only named keys%s%s%s",
+              key, file ? " (file = " : "", file ? value : "",
+              file ? "?)" : "");
+}
+
 static void check_keys(const struct decl *d, const char *const *known)
 {
     lua_State *L = d->L;
@@ -165,13 +179,8 @@ static void check_keys(const struct decl *d, const char *const *known)
 
     lua_pushnil(L);
     while (lua_next(L, d->table) != 0) {
-        char shown[96];
+        if (lua_type(L, -2) != LUA_TSTRING) no_item(d, known);
         lua_pop(L, 1);
-        if (lua_type(L, -1) != LUA_TSTRING) {
-            decl_show(L, -1, shown, sizeof shown);
-            decl_fail(d, NULL, "has an item at %s, but takes only named keys",
-                      shown);
-        }
         const char *key = lua_tostring(L, -1);
         if (!is_known(known, key) && (bad == NULL || strcmp(key, bad) < 0))
             bad = key;                  /* the table keeps it alive */

@@ -373,6 +373,10 @@ static void test_batches(void **state)
          "mean batch.lengths?)"},
         {"forest{1}", ":1: batch.forest: there is no such function (peakproof "
          "help batch)"},
+        {"tree{'f.csv'}", ":1: batch.tree: has an item at 1, but takes only "
+         "named keys (file = 'f.csv'?)"},
+        {"tree{7}",
+         ":1: batch.tree: has an item at 1, but takes only named keys"},
         {"tree('f.csv')", ":1: batch.tree: must be a table, not 'f.csv' "
          "(write batch.tree{file = 'f.csv'})"},
     };
