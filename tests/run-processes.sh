@@ -113,6 +113,49 @@ for r in 0 1; do
     check 'is told' said $r 'interrupted while the ranks met'
 done
 
+# alone NAME RANK OF [VARIABLE=VALUE...]: that rank, which says NAME.said
+alone() {
+    who=$1 rank=$2 of=$3
+    shift 3
+    env RANK="$rank" LOCAL_RANK="$rank" WORLD_SIZE="$of" \
+        MASTER_PORT=$((port + 6000)) "$@" timeout 60 "$build/peakproof" run \
+        --device cuda --only "$case" --out "$scratch/$who" tiny-cpu.lua \
+        >"$scratch/$who.out" 2>"$scratch/$who.said"
+    echo $? >"$scratch/$who.code"
+}
+
+# what a launcher may get wrong, and who else comes to the port: rank 0 waits
+# for its own all the while
+alone 1 2 2
+check 'a rank too many' code 1 2
+alone 1 1 2 MASTER_ADDR=
+check 'no MASTER_ADDR' code 1 2
+check 'is named' said 1 'MASTER_ADDR is not set'
+alone 1 0 2 MASTER_ADDR=192.0.2.1
+check 'the address of another host' code 1 1
+check 'is told' said 1 'MASTER_ADDR must name its own host'
+alone 0 0 2 PEAKPROOF_TOKEN=ours &
+host=$!
+sleep 0.5
+alone 1 0 2 PEAKPROOF_TOKEN=ours
+check 'a second rank 0' code 1 1
+check 'is told' said 1 'MASTER_PORT must be free'
+alone 2 1 2 PEAKPROOF_TOKEN=theirs
+check 'a rank of another job' code 2 1
+check 'is told' said 2 'of another job it answers nobody'
+alone 1 1 2 PEAKPROOF_TOKEN=ours
+wait $host
+check 'the rank that is meant' code 1 0
+check 'is found all the same' code 0 0
+check 'in silence' [ ! -s "$scratch/0.said" ]
+alone 0 0 3 PEAKPROOF_TOKEN=ours &
+host=$!
+alone 1 1 2 PEAKPROOF_TOKEN=ours
+wait $host
+check 'ranks that count otherwise' code 0 1
+check 'hear it' said 0 'calls itself rank 1 of 2, rank 0 counts 3 ranks'
+check 'on both sides' said 1 'calls itself rank 1 of 2, rank 0 counts 3 ranks'
+
 export FAKE_GPUS=1
 together 2
 check 'one GPU for two' code 0 5
