@@ -68,7 +68,8 @@ same 'cases of cpu.md' "$scratch/cases" "$scratch/cases.got"
 cases=$(wc -l <"$scratch/cases")
 pass "cpu.md: all $cases cases are held beside dry" sh -c \
     "tr '\n' ' ' <'$cpu' | grep -q 'saw: in $cases of $cases such cases'"
-# Two ranks learn as one does, in every wave.
+# Two ranks learn as one does, in every wave, by any BLAS kernel: in f64, where
+# sums in another order turn no route.
 # shellcheck disable=SC2016  # awk's
 pass 'losses of tiny-train at CP1 and CP2' awk -F, '
     $2 == "tiny-train" { loss[$3, $4] = $6; waves += $3 ~ /cp1/ }
@@ -76,7 +77,7 @@ pass 'losses of tiny-train at CP1 and CP2' awk -F, '
         for (w = 0; w < waves; w++) {
             a = loss["train.cp1.ep1", w]
             d = loss["train.cp2.ep2", w] / a - 1
-            if (!(a > 0 && d * d < 1e-8)) exit 1
+            if (!(a > 0 && d * d < 1e-20)) exit 1
         }
         exit waves != 20 || !(a < 1.6)
     }' "$scratch/records-cpu/losses.csv"
