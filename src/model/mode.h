@@ -47,8 +47,17 @@ enum {
     OTHERWISE_BLAS_LATE = 64,   /* nor is the BLAS workspace */
     OTHERWISE_WIDE_LAST = 128,  /* three hidden-wide tensors are alive in the
                                    last layer's backward */
-    OTHERWISE_ROUTER_STATE = 256    /* each layer keeps its router's map and
+    OTHERWISE_ROUTER_STATE = 256,   /* each layer keeps its router's map and
                                    choices from forward to backward */
+    /* further ones that measured peaks decide, over tensor-parallel ranks */
+    OTHERWISE_QKV_SLICED = 512, /* of a gathered joined projection each rank
+                                   keeps a copy of its columns */
+    OTHERWISE_EMBEDDING_WHOLE = 1024,   /* the embedding's output stands whole
+                                   before a rank has its share */
+    OTHERWISE_ADAPTER_SCALED = 2048,    /* a compiled row-parallel adapter's
+                                   scale makes a copy, as an eager one's */
+    OTHERWISE_RESIDUAL_FUSED = 4096     /* a compiled row-parallel sum is one
+                                   kernel with the residual's */
 };
 
 struct mode {
@@ -82,7 +91,7 @@ extern const char *const mode_recompute_words[];
 extern const char *const mode_module_words[];
 extern const char *const mode_wave_words[];
 extern const char *const mode_otherwise_words[];
-#define MODE_MODULES_SIZE 96
+#define MODE_MODULES_SIZE 160
 void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE]);
 void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE]);
 

@@ -172,6 +172,11 @@ static void gather_joined(struct step *s, struct attention_saved *a)
                         width);
     ten_free(s, &parts);
     ten_free(s, &part);
+    if (!(s->c.mode.otherwise & OTHERWISE_QKV_SLICED)) return;
+    part = a->joined;
+    a->joined = ten_act(s, CAT_ATTENTION, "attention.qkv_slice", rows,
+                        split_of(s->m).width);
+    ten_free(s, &part);
 }
 
 /* Projections up to the rotated q and k in a. */

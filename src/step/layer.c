@@ -39,6 +39,7 @@ static struct tensor residual(struct step *s, enum category c, const char *op,
 
     RUN(s, add, .out = y.m, .a = x, .b = branch->m);
     ten_free(s, branch);
+    ten_free(s, &s->unsummed);
     return y;
 }
 

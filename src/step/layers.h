@@ -24,6 +24,7 @@ struct layer_saved {
 /* What a wave does otherwise, where its case says so (otherwise.c): before and
 ** after the head, when a layer's forward is over, and before and after its
 ** backward. */
+struct tensor otherwise_embedding(struct step *s);
 void otherwise_head(struct step *s);
 void otherwise_headed(struct step *s);
 void otherwise_forward(struct step *s, struct layer_saved *l);

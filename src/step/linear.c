@@ -259,6 +259,11 @@ struct tensor split_forward(struct step *s, enum category c, const char *op,
     return sum;
 }
 
+static bool is_otherwise(const struct step *s, unsigned choice)
+{
+    return (s->c.mode.otherwise & choice) != 0;
+}
+
 struct tensor linear_rows(struct step *s, enum category c, const char *op,
                           struct mat x, const struct projection *p,
                           struct tensor *h)
@@ -271,8 +276,14 @@ struct tensor linear_rows(struct step *s, enum category c, const char *op,
     if (!any_adapter(s, p, 1)) return base;
     workspace_use(s, WS_BLAS);
     delta = adapter_begin(s, c, op, x, p, h != NULL ? h : &own);
-    if (!is_fused(s, c)) scaled(s, c, op, &delta);  /* else where it lies */
+    if (!is_fused(s, c) || is_otherwise(s, OTHERWISE_ADAPTER_SCALED))
+        scaled(s, c, op, &delta);   /* else where it lies */
     tp_scatter(s, c, op, &delta);
+    if (is_fused(s, c) && is_otherwise(s, OTHERWISE_RESIDUAL_FUSED)) {
+        s->unsummed = delta;
+        ten_free(s, &own);
+        return base;
+    }
     sum = sum_of(s, c, op, &base, &delta);
     ten_free(s, &own);
     return sum;

@@ -27,6 +27,15 @@ void otherwise_headed(struct step *s)
                             t.rows, t.cols);
 }
 
+/* All rows' output, where the rank goes on with its share. */
+struct tensor otherwise_embedding(struct step *s)
+{
+    if (!is_set(s, OTHERWISE_EMBEDDING_WHOLE) || s->tp == 1)
+        return (struct tensor){NULL, {0}};
+    return ten_act(s, CAT_BOUNDARIES, "embedding.whole",
+                   step_rows(s, LAYER_ATTENTION), s->m->hidden);
+}
+
 /* A map of a byte an expert and top-k 64-bit choices a row. */
 void otherwise_forward(struct step *s, struct layer_saved *l)
 {

@@ -79,6 +79,8 @@ struct step {
     struct comm *comm;          /* NULL on dry and for a single rank */
     int64_t cp, tp;
     bool converts;              /* some rank's layouts differ */
+    struct tensor unsummed;     /* otherwise: of a row-parallel product, until
+                                   the residual takes both */
     int64_t local_experts;
     double lora_scale;          /* alpha / r */
     int64_t lora_pad;           /* e = max(8, r): rank of expert tensors */

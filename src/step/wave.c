@@ -14,15 +14,18 @@
 static void forward(struct step *s)
 {
     struct mode_keep keep = mode_keep(&s->c.mode);
+    struct tensor whole;
     int64_t l;
 
     s->phase = PHASE_FORWARD;
     s->layer = -1;
+    whole = otherwise_embedding(s);
     s->boundary[0] = ten_act(s, CAT_BOUNDARIES, "embedding",
                              step_rows(s, LAYER_ATTENTION) / s->tp,
                              s->m->hidden);
     RUN(s, embed, .out = s->boundary[0].m, .table = s->embedding.m,
         .ids = s->ids.m.p);
+    ten_free(s, &whole);
     for (l = 0; l < s->m->layers && s->rc == ERR_OK; l++) {
         s->layer = l;
         s->saved[l] = (struct layer_saved){.entry = {NULL, {0}}};

@@ -57,6 +57,27 @@ $ awk -F, 'NR > 1 { r[$3] = $8; a[$3] = $7 } END { print r["one-wide"] - r["one"
 > 89600000
 > 0 1 1
 
+# And over tensor-parallel ranks: one attention layer in four keeps 28,672 B a
+# row less 4,096; a tensor more is taken and freed of the embedding, and of each
+# of five row-parallel products, or of these one less.
+
++ three.lua
+| local function case(name, choice)
+|   return {name = name, model = "Qwen3.6-27B", tp = 8, lora_rank = 1,
+|           layers = 4, recompute = "none", wave = "hidden",
+|           otherwise = choice, estimators = {},
+|           batch = batch.lengths{4096}}
+| end
+| return {cases = {
+|   case("built", {}), case("sliced", {"qkv-sliced"}),
+|   case("whole", {"embedding-whole"}), case("scaled", {"adapter-scaled"}),
+|   case("fused", {"residual-fused"}),
+| }}
+$ peakproof run --out q three.lua >table
+$ awk -F, 'NR > 1 { e[$3] = $10; k[$3] = $17 } END { print k["built"] - k["sliced"]; print e["whole"] - e["built"], e["scaled"] - e["built"], e["fused"] - e["built"] }' q/peaks.csv
+> 100663296
+> 2 10 -10
+
 # Not where numbers are computed, and not by another word.
 
 $ sed 's/"autograd"/"autogrd"/' one.lua >bad.lua; peakproof list bad.lua
