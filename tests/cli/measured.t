@@ -13,6 +13,10 @@ $ peakproof list measured.lua -- data=$PWD/mine.csv | sed 1,/^cases/d
 >   b.norm-freed
 >   b.v-copied
 >   b.fused
+>   b.qkv-sliced
+>   b.embedding-whole
+>   b.adapter-scaled
+>   b.residual-fused
 
 $ peakproof run --out o measured.lua --only 'b' -- data=mine.csv >table 2>talk; grep -c retained-states table; grep ',1,warm,max,retained-states,admitted' o/records.csv | cut -d, -f3,7-9
 > 3
@@ -54,7 +58,7 @@ $ peakproof list measured.lua -- data=none.csv
 $ cat mine.csv >t.csv; echo 'c,mine,Qwen3.8-27B,1,2,none,,512,0,512,1,,,' >>t.csv
 $ peakproof import o2 --table t.csv >files 2>talk; head -1 files; grep -c . o2/cases.csv; grep '^## Simulated' o2/accuracy.md
 > o2/accuracy.md
-> 9
+> 13
 > ## Simulated against measured peaks
 
 $ grep 'to the byte:' o2/accuracy.md

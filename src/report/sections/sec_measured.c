@@ -135,22 +135,61 @@ static int64_t last_peak(const struct record_found *c, bool requested)
     return most;
 }
 
-/* suffix: of the cases with the choice; "": as built. */
-static void put_switch(struct view *v, struct table *t, const char *what,
-                       const char *suffix, bool requested, double *x)
+/* suffix: of the cases with the choice; "": as built. requested: not blocks. */
+static const struct choice {
+    const char *what, *suffix;
+    bool requested;
+} choices[] = {
+    {"as built", "", false},
+    {"the norm's local output goes after the base product",
+     ".norm-freed", false},
+    {"v is copied out of the joined projection, which goes", ".v-copied",
+     false},
+    {"fused SwiGLU in eager attention models", ".fused", false},
+    {"of a gathered qkv projection a rank keeps its columns alone",
+     ".qkv-sliced", false},
+    {"the embedding's output stands whole before its share",
+     ".embedding-whole", false},
+    {"the scale of a compiled row-parallel adapter makes a copy",
+     ".adapter-scaled", false},
+    {"a compiled row-parallel sum is one kernel with the residual",
+     ".residual-fused", false},
+    {"bytes as requested, not as blocks", "", true},
+};
+#define CHOICES (sizeof choices / sizeof *choices)
+
+/* A cell's forward peak with a choice; -1 where it did not run. */
+static int64_t chosen(const struct view *v, const struct measured *m,
+                      const struct choice *k)
+{
+    const struct record_found *c = m->forward;
+
+    if (*k->suffix != '\0') c = view_sibling(v->set, c, k->suffix);
+    return last_peak(c, k->requested);
+}
+
+static double chosen_error(const struct measured *m, int64_t ours)
+{
+    double measured = (double)m->forward->shape.measured_peak;
+
+    return 100.0 * ((double)ours - measured) / measured;
+}
+
+/* How far the cells lie off with a choice, and how many it changes. */
+static void put_switch(struct view *v, struct table *t,
+                       const struct choice *k, double *x)
 {
     int64_t i, n = 0, changed = 0, within[2] = {0, 0};
     double worst = NAN;
 
     for (i = 0; i < v->n_measured; i++) {
-        const struct record_found *c = v->measured[i].forward;
-        double measured = (double)c->shape.measured_peak, error;
-        int64_t ours, built = last_peak(c, false);
+        const struct measured *m = &v->measured[i];
+        int64_t ours, built = last_peak(m->forward, false);
+        double error;
         if (!belongs(v, i, NULL)) continue;
-        if (*suffix != '\0') c = view_sibling(v->set, c, suffix);
-        ours = last_peak(c, requested);
+        ours = chosen(v, m, k);
         if (ours < 0) continue;
-        error = 100.0 * ((double)ours - measured) / measured;
+        error = chosen_error(m, ours);
         changed += ours != built;
         within[0] += fabs(error) <= 1.0;
         within[1] += fabs(error) <= 3.0;
@@ -159,13 +198,49 @@ static void put_switch(struct view *v, struct table *t, const char *what,
     }
     if (n == 0) return;
     doc_row(v->d, t);
-    cell_text(v->d, t, what);
+    cell_text(v->d, t, k->what);
     cell_count(v->d, t, n);
     cell_count(v->d, t, changed);
     cell_number(v->d, t, spread_of(x, n).median, 3);
     cell_percent(v->d, t, worst, false);
     cell_count(v->d, t, within[0]);
     cell_count(v->d, t, within[1]);
+}
+
+#define LARGE_ERROR 0.3         /* percent of the peak */
+
+/* Large cells further off than that, and what each choice would make of them:
+** a candidate for their cause must not move the others away. */
+static void put_far(struct view *v)
+{
+    struct table *t = NULL;
+    int64_t i;
+    size_t k;
+
+    for (i = 0; i < v->n_measured; i++) {
+        const struct measured *m = &v->measured[i];
+
+        if (!belongs(v, i, NULL) ||
+            !(fabs(measured_error(m, MEASURED_FORWARD)) > LARGE_ERROR))
+            continue;
+        if (t == NULL) {
+            doc_para(v->d, "Cells of these that lie off by more than %.1f %%, "
+                     "in percent with each choice in the same order. A cause "
+                     "would bring them nearer and move no others away.",
+                     LARGE_ERROR);
+            t = doc_table(v->d, "measured-far", "cell|>as built|>local norm"
+                          "|>v|>SwiGLU|>qkv|>embedding|>scale|>residual"
+                          "|>requested");
+        }
+        doc_row(v->d, t);
+        cell_code(v->d, t, m->forward->shape.name);
+        for (k = 0; k < CHOICES; k++) {
+            int64_t ours = chosen(v, m, &choices[k]);
+
+            if (ours < 0) cell_none(v->d, t);
+            else cell_number(v->d, t, chosen_error(m, ours), 2);
+        }
+    }
 }
 
 static bool any_switched(const struct view *v)
@@ -181,18 +256,6 @@ static bool any_switched(const struct view *v)
 /* Each choice made the other way, to show what it is worth. */
 static void put_switches(struct view *v)
 {
-    static const struct {
-        const char *what, *suffix;
-        bool requested;
-    } row[] = {
-        {"as built", "", false},
-        {"the norm's local output goes after the base product",
-         ".norm-freed", false},
-        {"v is copied out of the joined projection, which goes", ".v-copied",
-         false},
-        {"fused SwiGLU in eager attention models", ".fused", false},
-        {"bytes as requested, not as blocks", "", true},
-    };
     double *x;
     struct table *t;
     size_t i;
@@ -207,9 +270,9 @@ static void put_switches(struct view *v)
              "distinct cells with each made the other way.");
     t = doc_table(v->d, "measured-switches", "choice|>cells|>changed"
                   "|>median error, %|>worst|>within 1 %|>within 3 %");
-    for (i = 0; i < sizeof row / sizeof *row; i++)
-        put_switch(v, t, row[i].what, row[i].suffix, row[i].requested, x);
+    for (i = 0; i < CHOICES; i++) put_switch(v, t, &choices[i], x);
     free(x);
+    put_far(v);
 }
 
 /* ---- what no cell covers ------------------------------------------------- */
@@ -287,8 +350,6 @@ static int64_t first_less_repeat(const struct measured *m, bool ours)
     if (c->waves < 2 || first == NULL || last == NULL) return -1;
     return first->allocated - last->allocated;
 }
-
-#define LARGE_ERROR 0.3         /* percent of the peak */
 
 /* Where a counted cell lies further off: bytes of blocks beyond requests, ours
 ** and, if the requests are right, the measured ones. */
