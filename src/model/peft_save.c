@@ -94,10 +94,11 @@ static int save_config(const struct peft_source *s, const char *path,
     json_object_set_new(v, "use_dora", json_false());
     json_object_set_new(v, "modules_to_save", json_null());
     json_object_set_new(v, "target_modules", modules);
-    json_object_set_new(v, "target_parameters",
-                        json_array_size(parameters) > 0 ? parameters
-                                                        : json_null());
-    if (json_array_size(parameters) == 0) json_decref(parameters);
+    if (json_array_size(parameters) == 0) {
+        json_decref(parameters);
+        parameters = json_null();
+    }
+    json_object_set_new(v, "target_parameters", parameters);
     put_patterns(s, v);
     js_put(&b, v);
     rc = b.failed ? err_nomem(e) : file_write(path, b.data, b.len, e);
