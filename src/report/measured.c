@@ -124,7 +124,8 @@ void measured_sentence(const struct view *v, struct buf *out)
         x[n++] = fabs(error);
         within += fabs(error) <= 1.0;
     }
-    s = x != NULL ? spread_of(x, n) : (struct spread){0, NAN, NAN, NAN};
+    if (x == NULL) out->failed = true;
+    s = spread_of(x, n);
     if (n > 0)
         buf_printf(out, "Of %d distinct measured forward peaks of dense "
                    "models (cp 1, 400 rows and more) simulated ones lie "

@@ -12,8 +12,13 @@
 
 #include "fault.h"
 #include "record/read.h"
+#include "report/doc/render.h"
+#include "report/figures.h"
 #include "report/report.h"
+#include "report/sections/sections.h"
 #include "report_fixture.h"
+
+#define PUBLISHED "tests/golden/report/published"
 
 enum { MOST = 20000 };
 
@@ -61,7 +66,7 @@ static int read_records(const char *dir)
 
 static int write_report(const char *dir, enum report_format format)
 {
-    struct report_options o = {dir, "tests/golden/report/published", format,
+    struct report_options o = {dir, PUBLISHED, format,
                                false};
     struct report_said said = {BUF_INIT, BUF_INIT, false};
     struct err e;
@@ -119,9 +124,91 @@ static void test_all(void **state)
     fixture_remove(dir);
 }
 
+/* What a section says, as text, when the n-th allocation fails; false when it
+** notes that. */
+static bool say(void (*section)(struct view *), struct view *v, size_t n,
+                bool *reached, struct buf *out)
+{
+    struct doc d = {0};
+    bool whole;
+
+    out->len = 0;
+    v->d = &d;
+    fault_set(n);
+    section(v);
+    *reached = fault_reached();
+    fault_set(0);
+    whole = !d.failed;
+    if (whole) render_md(&d, out);
+    doc_free(&d);
+    return whole;
+}
+
+/* A page without a cell or a sentence must not pass for a whole one: where a
+** section does not note the failure, what it says is the same. */
+static void no_loss(void (*section)(struct view *), struct view *v,
+                    const char *name)
+{
+    struct buf want = BUF_INIT, got = BUF_INIT;
+    bool reached = true;
+    size_t n;
+
+    assert_true(say(section, v, 0, &reached, &want));
+    for (n = 1, reached = true; reached && n < 5000; n++)
+        if (say(section, v, n, &reached, &got) &&
+            strcmp(buf_text(&got), buf_text(&want)) != 0)
+            fail_msg("%s: allocation %d fails unseen", name, (int)n);
+    buf_free(&want);
+    buf_free(&got);
+}
+
+static void test_sections(void **state)
+{
+#define SECTION(name) {#name, name}
+    static const struct {
+        const char *name;
+        void (*say)(struct view *);
+    } section[] = {
+        SECTION(sec_result), SECTION(sec_summary), SECTION(sec_verdict),
+        SECTION(sec_table), SECTION(sec_raw), SECTION(sec_ranks),
+        SECTION(sec_terms), SECTION(sec_attention), SECTION(sec_measured),
+        SECTION(sec_measured_short), SECTION(sec_measured_cells),
+        SECTION(sec_measured_estimates), SECTION(sec_fidelity),
+        SECTION(sec_allowance), SECTION(sec_random), SECTION(sec_stack),
+        SECTION(sec_sensitivity), SECTION(sec_pairing),
+        SECTION(sec_adapters), SECTION(sec_mirror), SECTION(sec_one_lse),
+        SECTION(sec_bound), SECTION(sec_checks), SECTION(sec_fallbacks),
+        SECTION(sec_inventory), SECTION(sec_cases), SECTION(sec_words),
+        SECTION(sec_timing)
+    };
+#undef SECTION
+    char *dir = fixture_dir();
+    struct figures published;
+    const enum picture_state drawn[PICTURE_COUNT] = {PICTURE_DRAWN};
+    struct view v = {.published = &published, .picture = drawn};
+    struct record_set *set = NULL;
+    struct err e;
+    size_t i;
+
+    (void)state;
+    if (fixture_report(dir, &e) != ERR_OK) fail_msg("%s", e.text);
+    assert_int_equal(figures_load(PUBLISHED, &published, &e), ERR_OK);
+    assert_int_equal(record_read(dir, &set, &e), ERR_OK);
+    v.set = set;
+    assert_int_equal(view_open(&v, "dry", &e), ERR_OK);
+    for (i = 0; i < sizeof section / sizeof *section; i++)
+        no_loss(section[i].say, &v, section[i].name);
+    view_close(&v);
+    record_set_free(set);
+    figures_free(&published);
+    fixture_remove(dir);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_all)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all), cmocka_unit_test(test_sections)
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
