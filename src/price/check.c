@@ -28,7 +28,8 @@ static bool within(struct err *e, int64_t v, int64_t lo, int64_t hi,
     return false;
 }
 
-/* Bounds that keep every later product within 64 bits. */
+/* Bounds that keep every later product within 64 bits, then what contradicts
+** itself. */
 static int check_wave(const struct price_facts *f, struct err *e)
 {
     const struct {

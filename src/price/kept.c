@@ -453,7 +453,8 @@ static int64_t rank_records(const struct price_facts *f, int64_t number)
     return sum;
 }
 
-/* A rank's rows of all groups that count, padded as the step pads them. */
+/* A rank's rows of all groups that count, padded as the step pads them, and
+** the bytes a row of what its instants are made of. */
 static struct rank rank_of(const struct price_facts *f, int64_t number)
 {
     const struct model *m = f->model;

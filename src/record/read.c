@@ -123,7 +123,8 @@ static int take_lists(const struct csv_table *t, int64_t **out, struct err *e)
     return *out == NULL ? err_nomem(e) : ERR_OK;
 }
 
-/* Reads cases.csv; ids gets each case's key and number. */
+/* Reads cases.csv; ids gets each case's key and number. Of a case that stands
+** twice nobody could say whose the rows are. */
 static int read_cases(struct record_set *s, struct keyset *ids, struct err *e)
 {
     const struct csv_table *t = s->table[RECORD_CASES];

@@ -81,7 +81,8 @@ static void put_text(struct buf *b, const char *s)
     buf_free(&safe);
 }
 
-/* The member at p of the struct row. */
+/* The member at p of the struct row, at which cells look whose text another
+** member decides. */
 static void put_cell(struct buf *b, enum cell cell, const void *p,
                      const void *row)
 {

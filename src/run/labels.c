@@ -101,7 +101,8 @@ static void count(const struct run_work *w, struct run_labels *out)
     }
 }
 
-/* Takes l's ids over. */
+/* The list as the step's data: the first label of a row stands at the row,
+** further ones behind. Takes l's ids over. */
 static int give(struct label_list *l, struct run_labels *out, struct err *e)
 {
     size_t rows = (size_t)l->w->plan->tokens;

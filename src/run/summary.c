@@ -161,7 +161,8 @@ static int64_t find_job(const struct run_job *job, int64_t n_job,
     return -1;
 }
 
-/* Indices of jobs into *out [*n], in order, each once. */
+/* The jobs whose cases are the worst of any estimator, cold or warm: indices
+** into *out [*n], in order, each once, whoever and how many name it. */
 static int find_worst(const char *dir, const struct run_job *job,
                       int64_t n_job, int64_t count, int64_t **out, int64_t *n,
                       struct err *e)

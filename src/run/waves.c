@@ -104,7 +104,8 @@ static const struct ranks_one *first_here(const struct ranks *r)
     return &r->one[i];
 }
 
-/* The waves that every rank finished. */
+/* The waves that every rank finished, up to one whose loss is no number: what
+** comes after it means nothing. */
 static int note_waves(struct run_work *w, const struct ranks *r,
                       struct err *e)
 {

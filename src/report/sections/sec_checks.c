@@ -28,7 +28,8 @@ static bool say_check(struct view *v, const char *name, const char *what)
     return true;
 }
 
-/* One rank of a published case. */
+/* One rank: the size-only mirror beside what the executor held, and beside the
+** published trace, which is of one case. */
 static void put_mirror(struct view *v, struct table **t,
                        const struct record_found *c, int64_t w, int64_t r)
 {
