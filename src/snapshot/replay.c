@@ -172,6 +172,7 @@ static void enlarge(struct run *r, struct lane *l, struct mem_block *b,
     free_set_insert(&l->m->pool[next->pool], next);
     r->now.allocated += bytes;
     r->now.active += bytes;
+    assert(r->now.active >= r->now.allocated);      /* what waits to be freed */
 }
 
 /* What we would hand out, and the record did not, behind a block of open size:

@@ -192,6 +192,43 @@ static void test_one_slot_once(void **state)
     model_free(&m);
 }
 
+/* per-rank-any: after a small group of its slot all gradients are there when a
+** large one begins its backward; after one of another slot, both slots'. */
+static void test_group_after_group(void **state)
+{
+    int64_t large[2] = {60000, 60000}, small[2] = {500, 500}, all = 0, i;
+    int64_t kept[2] = {0, 0};
+    struct model m = help_model(QWEN36, 40);
+    struct price_group g[2];
+    struct price_facts f;
+    struct estimate *x = calloc(3, sizeof *x);
+    struct err e;
+
+    (void)state;
+    assert_non_null(x);
+    for (i = 0; i < 2; i++)
+        g[i] = (struct price_group){
+            .grad = true, .slot = "policy", .routed_rows = -1,
+            .attention_rows = i == 0 ? large : small,
+            .gdn_rows = i == 0 ? large : small, .attention_retained = kept,
+        };
+    f = help_facts(&m, g, 2, 2, 1);
+    assert_int_equal(price_facts_all_pending(&f, &e), 0);
+    for (i = 0; i <= m.layers; i++) all += price_pending(&f, 0)[i];
+    for (i = 0; i < 3; i++) {
+        f.n_group = i == 0 ? 1 : 2;
+        if (i == 2) strcpy(g[1].slot, "other");
+        if (price_per_rank_any(&f, &x[i], &e) != ERR_OK) fail_msg("%s", e.text);
+    }
+    /* alone it has its last layer's; blocks differ by less than 2 MiB */
+    all -= all / m.layers;
+    assert_in_range(x[1].raw - x[0].raw, all - (2 << 20), all + (2 << 20));
+    assert_true(x[2].raw - x[1].raw > all / m.layers);
+    free(x);
+    free(f.pending);
+    model_free(&m);
+}
+
 /* ---- ranks --------------------------------------------------------------- */
 
 /* row 51: each rank walks its own layouts */
@@ -259,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_order_of_groups),
         cmocka_unit_test(test_base_group),
         cmocka_unit_test(test_one_slot_once),
+        cmocka_unit_test(test_group_after_group),
         cmocka_unit_test(test_ranks_walk_apart),
         cmocka_unit_test(test_pairing),
     };
