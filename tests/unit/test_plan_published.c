@@ -386,8 +386,14 @@ static void stage_costs(void **state)
     struct plan_options o = {.cp = 2, .ep = 1, .tp = 1, .profile = PLAN_NEW,
                              .owned_ms = -1};
     struct stage_load l = {1e6, 4096, 4096, 1, 1}, none = {0, 0, 0, 0, 0};
+    static const struct { struct stage_load load; double underfill; } k[] = {
+        {{1e6, 4096, 4096, 1, 1}, 0.75}, {{8e6, 1024, 9999, 1, 3}, 0.75},
+        {{8e6, 9999, 1024, 2, 1}, 0.75}, {{4e6, 4096, 4096, 1, 1}, 0},
+        {{0, 10, 0, 1, 0}, 1}, {{0, 0, 10, 0, 1}, 1}, {{5, 0, 0, 0, 0}, 1}
+    };
     struct plan_config c;
     double host;
+    size_t i;
     int back;
 
     (void)state;
@@ -405,6 +411,13 @@ static void stage_costs(void **state)
     /* an empty remote stage pays no underfill */
     assert_near(plan_stage_cost(&c.attention, false, true, &none),
                 0.287151 + 1.2, 1e-12);
+    for (i = 0; i < sizeof k / sizeof *k; i++)
+        assert_near(plan_stage_cost(&c.attention, false, true, &k[i].load),
+                    0.287151 * (1 + k[i].underfill) + 1.2
+                    + k[i].load.pairs * c.attention.forward.remote
+                    + (double)k[i].load.q * 0.00011486
+                    + (double)(k[i].load.q_ranges + k[i].load.k_ranges)
+                      * 0.11486, 1e-12);
     assert_true(plan_comm_cost(&c.attention, 1, 0, 0) == 0);
     assert_near(plan_comm_cost(&c.attention, 0.00003, 1536, 1), 0.304516,
                 1e-9);
