@@ -25,6 +25,10 @@ $ peakproof merge n s1 s2 s2
 $ peakproof merge ./s1 s1 s2 s3; wc -l <s1/cases.csv
 ! peakproof: merge: ./s1 is one of the shards, and would be emptied first (choose another OUT)
 > 5
+$ peakproof merge s2 s2; wc -l <s2/cases.csv; peakproof merge m s1 s2 s3 | head -n 1
+! peakproof: merge: s2 is one of the shards, and would be emptied first (choose another OUT)
+> 5
+> 12 cases: 0 out of memory, 0 refused, 0 failed
 $ peakproof merge n s1 all
 ! peakproof: all/run.json: no whole: not of a run with --shard
 = 3

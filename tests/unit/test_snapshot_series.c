@@ -142,15 +142,21 @@ static void test_perfetto(void **state)
     struct series s;
     struct buf b = BUF_INIT;
     struct err e;
+    /* of any device, of this one, of another, one that never ends */
+    struct snapshot_note note[] = {
+        {"step \"1\"", -1, 2, 9}, {"b\\c", 0, 3, 4}, {"other", 1, 3, 4},
+        {"open", 0, 5, INT64_MAX}};
     json_t *v;
 
     (void)state;
     make(&m, 9);
+    m.s.note = note;
+    m.s.n_note = 4;
     assert_int_equal(series_make(&m.a, &ask, 4, &s, &e), ERR_OK);
     series_perfetto(&s, &m.a, &b);
     v = json_loadb(b.data, b.len, 0, NULL);
     assert_int_equal(json_array_size(json_object_get(v, "traceEvents")),
-                     1 + 2 * s.n);
+                     1 + 2 * s.n + 2);
     json_decref(v);
     golden_text(&b, GOLDEN "timeline.json");
     buf_free(&b);
