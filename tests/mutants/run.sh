@@ -3,12 +3,14 @@
 #                                      commit as seed)
 # Plants small bugs in copies of the tree, one at a time, and asks whether a
 # test notices: the unit tests of the room that the file is in, for survivors
-# the other unit tests, for those that still live the transcripts. A bug that
-# does not compile, or compiles to the same code, is not counted. Prints every
-# bug with what found it; the last line is "N of M found", and 90 % are to be.
+# the other unit tests, for those that still live the transcripts, and then the
+# room's unit tests and a few transcripts with sanitizers. A bug that does not
+# compile, or compiles to the same code, is not counted. Prints every bug with
+# what found it; the last line is "N of M found", and 90 % are to be.
 count=${1:-80}
 seed=${2:-$(git rev-parse --short=7 HEAD)}
 work=$(pwd)/build-mutants
+export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1
 jobs=$(nproc 2>/dev/null || echo 1)
 rm -rf "$work"
 mkdir -p "$work/tree0"
@@ -55,11 +57,29 @@ likely() {
 
 # passes PROGRAM...: a bug may never end.
 passes() {
-    for t in "$@"; do timeout 120 "$t" >/dev/null 2>&1 || return 1; done
+    for t in "$@"; do
+        timeout "$patience" "$t" >/dev/null 2>&1 || return 1
+    done
+}
+
+# sanitized FILE: do its unit tests and the three likeliest transcripts pass
+# under ASan and UBSan? "make test" runs all of both so. A read past an end or a
+# leak may change no result.
+sanitized() {
+    own=$(unit_of "$1" | sed 's,build/,build-san/,')
+    # shellcheck disable=SC2086  # a list
+    make -s BUILD=build-san SAN=address,undefined all $own >>make.log 2>&1
+    # shellcheck disable=SC2086
+    passes $own || return 1
+    for t in $(likely "$1" | head -n 3); do
+        timeout 600 sh tests/run-cli.sh build-san "$t" >cli.log 2>&1 ||
+            return 1
+    done
 }
 
 # verdict FILE: what finds the bug that it now holds.
 verdict() {
+    patience=120
     make -s all >make.log 2>&1 || { echo 'no C'; return; }
     strip -g -o object.now "$object"
     ! cmp -s object.was object.now || { echo 'same code'; return; }
@@ -73,6 +93,15 @@ verdict() {
         timeout 600 sh tests/run-cli.sh build "$t" >cli.log 2>&1 ||
             { echo 'transcripts'; return; }
     done
+    patience=900
+    if ! sanitized "$1"; then
+        cp "$1" bug
+        cat original >"$1"          # do they pass without it?
+        sanitized "$1" && found=sanitizers || found=SURVIVES
+        cat bug >"$1"
+        echo "$found"
+        return
+    fi
     echo SURVIVES
 }
 
@@ -108,7 +137,9 @@ pick >"$work/sites"
 echo "mutants: $count of $(wc -l <"$work/sites") sites, seed $seed"
 git ls-files -z | tar --null -cf - -T - | (cd "$work/tree0" && tar xf -)
 (cd "$work/tree0" && make -s -j"$jobs" all unit-programs \
-    build/fake/peakproof-cuda.so && sh tests/run-unit.sh build) \
+    build/fake/peakproof-cuda.so && sh tests/run-unit.sh build &&
+    make -s -j"$jobs" BUILD=build-san SAN=address,undefined \
+        all unit-programs) \
     >"$work/log" 2>&1 || {
     echo 'mutants: without a bug:'
     tail "$work/log"

@@ -42,15 +42,18 @@ function each(line, old, with,    at, from) {
         site(from + at - 1, length(old), with)
 }
 
-# Every plain decimal number: one more.
-function numbers(line,    rest, from, n) {
+# Every plain decimal number: one more. Not the size of a buffer of text: with
+# a byte more that nothing fills it is the same program.
+function numbers(line,    rest, from, n, text) {
+    text = line ~ /^ +((static|const) )*char /
     from = 1
     rest = line
     while (match(rest, /[0-9]+/)) {
         n = substr(rest, RSTART, RLENGTH)
         if (substr(line, from + RSTART - 2, 1) !~ /[A-Za-z0-9_.]/ \
             && substr(line, from + RSTART + RLENGTH - 1, 1) \
-               !~ /[A-Za-z0-9_.]/ && length(n) < 10)
+               !~ /[A-Za-z0-9_.]/ && length(n) < 10 \
+            && !(text && substr(line, from + RSTART - 2, 1) == "["))
             site(from + RSTART - 1, RLENGTH, n + 1)
         from += RSTART + RLENGTH - 1
         rest = substr(line, from)
