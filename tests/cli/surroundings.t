@@ -47,3 +47,10 @@ $ timeout 60 peakproof list join.lua
 ! peakproof: join.lua:2: the script runs more than 200 million instructions (does a loop never end?)
 !...
 = 3
+
+# Installed, the data lies beside the program's folder.
+$ mkdir -p i/bin i/share; cp "$(command -v peakproof)" i/bin/; ln -s "$TOP/lua" i/share/peakproof; i/bin/peakproof list --models | sed -n 's/^tiny  *//p'
+> qwen3_5_moe  4 (3 GDN)        64  2 of 8        0.00
+$ PEAKPROOF_DATA=i peakproof list --models
+! peakproof: PEAKPROOF_DATA: i has no folder models (unset it, or name the data folder)
+= 1
