@@ -70,14 +70,30 @@ function words(line, old, with,    at, from) {
     }
 }
 
+# "if (a < b) a = b;": with equal ones it is the same program.
+function extreme(line,    cond, at, put) {
+    if (!match(line, /if \([^()&|]* [<>]=? [^()&|]*\) [^=;]* = [^=;]*;$/))
+        return 0
+    cond = substr(line, RSTART + 4, RLENGTH - 5)
+    at = index(cond, ") ")
+    put = substr(cond, at + 2)
+    cond = substr(cond, 1, at - 1)
+    sub(/ [<>]=? /, " = ", cond)
+    if (cond == put) return 1
+    split(cond, side, " = ")
+    return side[2] " = " side[1] == put
+}
+
 FNR == 1 { comment = 0; quote = ""; continued = 0 }
 {
     line = code($0)
     hash = line ~ /^ *#/ || continued
     continued = hash && $0 ~ /\\$/
     if (hash || line ~ /assert\(/ || line ~ /^[^ {}]/) next
-    each(line, " < ", " <= "); each(line, " <= ", " < ")
-    each(line, " > ", " >= "); each(line, " >= ", " > ")
+    if (!extreme(line)) {
+        each(line, " < ", " <= "); each(line, " <= ", " < ")
+        each(line, " > ", " >= "); each(line, " >= ", " > ")
+    }
     each(line, " == ", " != "); each(line, " != ", " == ")
     each(line, " && ", " || "); each(line, " || ", " && ")
     each(line, " + ", " - "); each(line, " - ", " + ")
