@@ -9,6 +9,7 @@
 ** gradients that have appeared by then; the head stands beside all
 ** boundaries; and the rank that needs most is the price.
 */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -381,7 +382,7 @@ static int64_t gradients_at_head(const struct price_facts *f,
         const int64_t *pending = price_pending(f, g);
         int64_t own = pending != NULL ? pending[f->model->layers] : 0;
 
-        if (!f->group[g].grad) continue;
+        assert(f->group[g].grad);       /* refuses_any */
         most = num_max(most, num_sadd(own, price_left_for(behind, g)));
     }
     return most;

@@ -178,7 +178,6 @@ static int add_routed(struct run_work *w, struct run_wave *v,
     rc = add_any(v, &x, PRICE_PER_RANK_ANY "/no-allowance", e);
     x.load_cv = w->c->load_cv;
     if (rc == ERR_OK) rc = add_any(v, &x, PRICE_PER_RANK_ANY "/quantile", e);
-    x.load_cv = 0;
     if (rc == ERR_OK && wave > 0) {
         rc = put_pairs(w, wave - 1, &x, e);
         if (rc == ERR_OK)

@@ -123,6 +123,9 @@ $ peakproof fit --memory 80G --lengths 40000 >a; grep -E 'cut|NO' a
 >* per-rank * -*,???,???,??? NO *
 >* per-rank-any * -*,???,???,??? NO *
 >* cut: waves of this shape fit up to ?*,??? tokens (or more --cp or --ep)
+$ shape="--reserve 0 --model Qwen3-1.7B --layers 4 --lengths 9000,9000,9000,9000,9000,9000,9000,9000"; peakproof fit --memory 2900M $shape --cp 8 | grep '^fits'; peakproof fit --memory 2200M $shape --cp 16 | grep -c '^fits\|NO '
+> fits with --cp 16
+> 4
 $ peakproof fit --memory 60G --lengths 100 | grep -E 'cut|left'
 > left for a wave                -15,830,802,176
 > cut: what a rank holds between waves does not fit (more --ep, fewer --layers, a smaller --lora-rank)

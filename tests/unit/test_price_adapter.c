@@ -219,6 +219,7 @@ static void test_group_after_group(void **state)
         f.n_group = i == 0 ? 1 : 2;
         if (i == 2) strcpy(g[1].slot, "other");
         if (price_per_rank_any(&f, &x[i], &e) != ERR_OK) fail_msg("%s", e.text);
+        assert_true(x[i].supported);
     }
     /* alone it has its last layer's; blocks differ by less than 2 MiB */
     all -= all / m.layers;
@@ -227,6 +228,50 @@ static void test_group_after_group(void **state)
     free(x);
     free(f.pending);
     model_free(&m);
+}
+
+/* per-rank-any does not know in which order groups come: with the peak in a
+** layer (many of them) and in the head (few), two of them of one slot. */
+static void test_any_order_of_groups(void **state)
+{
+    static const int order[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 0, 2}, {2, 0, 1}};
+    static const char *const slot[] = {"policy", "policy", "other"};
+    int64_t rows[3][2] = {{900, 700}, {2000, 2100}, {500, 1}}, kept[2] = {0, 0};
+    struct estimate *x = calloc(4, sizeof *x);
+    struct err e;
+    size_t i, k;
+    int layers;
+
+    (void)state;
+    assert_non_null(x);
+    for (layers = 2; layers <= 40; layers += 38) {
+        struct model m = help_model(QWEN36, layers);
+
+        for (i = 0; i < 4; i++) {
+            struct price_group g[3];
+            struct price_facts f;
+
+            for (k = 0; k < 3; k++)
+                g[k] = (struct price_group){
+                    .grad = true, .routed_rows = -1,
+                    .attention_rows = rows[order[i][k]],
+                    .gdn_rows = rows[order[i][k]],
+                    .attention_retained = kept};
+            for (k = 0; k < 3; k++)
+                strcpy(g[k].slot, slot[order[i][k]]);
+            f = help_facts(&m, g, 3, 2, 1);
+            f.head_rows = 2000;
+            assert_int_equal(price_facts_all_pending(&f, &e), 0);
+            if (price_per_rank_any(&f, &x[i], &e) != ERR_OK)
+                fail_msg("%s", e.text);
+            if (!x[i].supported) fail_msg("%s", x[i].reason);
+            assert_int_equal(x[i].raw, x[0].raw);
+            assert_int_equal(x[i].head_binds, layers == 2);
+            free(f.pending);
+        }
+        model_free(&m);
+    }
+    free(x);
 }
 
 /* ---- ranks --------------------------------------------------------------- */
@@ -297,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_base_group),
         cmocka_unit_test(test_one_slot_once),
         cmocka_unit_test(test_group_after_group),
+        cmocka_unit_test(test_any_order_of_groups),
         cmocka_unit_test(test_ranks_walk_apart),
         cmocka_unit_test(test_pairing),
     };
