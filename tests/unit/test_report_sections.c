@@ -201,6 +201,51 @@ static void test_random(void **state)
     compare(&f, sec_random, "random-reached");
 }
 
+/* ---- many cases ---------------------------------------------------------- */
+
+/* Sixty-four, twenty-five of them under, by two categories; twelve ran out
+** of memory. Errors fall and rise, so that the lowest come in no order. */
+static void many_cases(struct folder *f)
+{
+    struct fixture x;
+    char name[16];
+    int i;
+
+    for (i = 0; i < 64; i++) {
+        struct record_rank *rank = &x.rank[0][1];
+        int64_t more = 1000 * (i + 1);
+
+        snprintf(name, sizeof name, "m-%02d", i);
+        fixture_case(&x, "many", name, 50000000);
+        x.kase.ep = 1;
+        x.kase.tokens = 1000 + 7 * i;
+        x.kase.n_wave = 1;
+        rank->peak.tag.layer = (int16_t)(i % 3 - 1);
+        set_error(&x, (i * 7 % 64 - 30) * 0.25);
+        rank->peak.by[i % 3 ? CAT_GDN : CAT_WORKSPACE] += more;
+        rank->peak.allocated += (uint64_t)more;
+        if (i % 5 == 4) {
+            x.wave[0].n_rank = 0;
+            x.wave[0].status = x.kase.status = STATUS_OOM;
+            x.wave[0].note = x.kase.note = i == 4 ? NULL : "rank 0: 80 GB";
+        }
+        add(f, &x);
+    }
+}
+
+static void test_many(void **state)
+{
+    struct folder f;
+
+    (void)state;
+    begin(&f);
+    many_cases(&f);
+    compare(&f, sec_stack, "stack");
+    begin(&f);
+    many_cases(&f);
+    compare(&f, sec_cases, "cases");
+}
+
 /* ---- drawn waves --------------------------------------------------------- */
 
 /* Fourteen of sums alone, twelve of them under; one out of memory. */
@@ -236,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sensitivity),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_many),
         cmocka_unit_test(test_sweep),
     };
 
