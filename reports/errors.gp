@@ -25,12 +25,12 @@ do for [kind in "svg png"] {
   if (kind eq "png") { set terminal @png }
   set output "errors.".kind
   plot "errors.dat" using ($1-0.267):5:(0.240) with boxes linecolor '#e69f00' title "before, ours", \
-    "errors.dat" using ($1-0.267):6:(0):($7-$6) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' title "ours, least to most over all routings", \
     "errors.dat" using ($1+0.000):8:(0.240) with boxes linecolor '#0072b2' title "after, ours", \
-    "errors.dat" using ($1+0.000):9:(0):($10-$9) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' notitle, \
     "errors.dat" using ($1+0.267):11:(0.240) with boxes linecolor '#009e73' title "per-rank-any", \
+    "errors.dat" using ($1-0.267):6:(0):($7-$6) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' title "ours, least to most over all routings", \
+    "errors.dat" using ($1+0.000):9:(0):($10-$9) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' notitle, \
     "errors.dat" using ($1+0.267):12:(0):($13-$12) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' notitle, \
     "errors.dat" using ($1-0.320):3 with points pointtype 5 pointsize 1.2 linecolor '#000000' title "before, published", \
-    "errors.dat" using ($1+0.053):4 with points pointtype 13 pointsize 1.7 linecolor '#000000' title "after, published"
+    "errors.dat" using ($1+0.053):4 with points pointtype 13 pointsize 1.2 linecolor '#000000' title "after, published"
   unset output
 }

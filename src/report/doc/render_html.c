@@ -22,7 +22,7 @@ static const char style[] =
     "font-variant-numeric:tabular-nums}\n"
     ".under{background:var(--under);font-weight:bold}\n"
     "pre{background:var(--back);padding:.6em;overflow-x:auto}\n"
-    "img{max-width:100%}\n";
+    "img{max-width:min(100%,52em);min-width:40em}\n";
 
 static void html_escape(const char *s, struct buf *out)
 {
@@ -120,9 +120,10 @@ static void put_tagged(const char *tag, const char *text, struct buf *out)
 static void put_plot(const struct block *b, const char *text,
                      struct buf *out)
 {
-    buf_printf(out, "<p><img src=\"%s.svg\" alt=\"", b->id ? b->id : "");
+    buf_printf(out, "<div class=\"box\"><img src=\"%s.svg\" alt=\"",
+               b->id ? b->id : "");
     html_escape(text, out);
-    buf_puts(out, "\"></p>\n");
+    buf_puts(out, "\"></div>\n");
 }
 
 static void put_contents(const struct doc *d, struct buf *out)

@@ -67,8 +67,34 @@ static void put_tics(struct plot *p, const struct record_found **c, int n)
 
 enum { FIRST_BAR = 5 };     /* columns before it: number, name, published */
 
-/* The bars of all estimators beside each other, each with the range over
-** routings where one is drawn; then what is published, as marks. */
+/* Where estimator k's bar stands beside its case, bars being step apart. */
+static double place(const struct view *v, int k, double step)
+{
+    return (k - (v->n_estimator - 1) / 2.0) * step;
+}
+
+/* The bars' ranges over routings, on them; then what is published, as marks
+** beside the ranges. */
+static void put_marks(const struct view *v, struct buf *b, double step)
+{
+    int k, column;
+
+    for (k = 0, column = FIRST_BAR; k < v->n_estimator; k++, column += 3)
+        buf_printf(b, ", \\\n    \"errors.dat\" using ($1%+.3f):%d:(0):"
+                   "($%d-$%d) with vectors heads size screen 0.006,90 "
+                   "linewidth 1.5 linecolor '#222222' %s", place(v, k, step),
+                   column + 1, column + 2, column + 1, k ? "notitle"
+                   : "title \"ours, least to most over all routings\"");
+    buf_printf(b, ", \\\n    \"errors.dat\" using ($1%+.3f):3 with points "
+               "pointtype 5 pointsize 1.2 linecolor '#000000' "
+               "title \"before, published\", \\\n"
+               "    \"errors.dat\" using ($1%+.3f):4 with points pointtype 13 "
+               "pointsize 1.2 linecolor '#000000' "
+               "title \"after, published\"", place(v, 0, step) - 0.2 * step,
+               place(v, 1, step) + 0.2 * step);
+}
+
+/* The bars of all estimators beside each other. */
 static void put_command(const struct view *v, struct buf *b, bool published)
 {
     static const char *const colour[] = {"#e69f00", "#0072b2", "#009e73",
@@ -78,27 +104,12 @@ static void put_command(const struct view *v, struct buf *b, bool published)
 
     buf_puts(b, "  plot ");
     for (k = 0, column = FIRST_BAR; k < v->n_estimator; k++, column += 3) {
-        double at = (k - (v->n_estimator - 1) / 2.0) * step;
         buf_printf(b, "%s\"errors.dat\" using ($1%+.3f):%d:(%.3f) with boxes "
-                   "linecolor '%s' title ", k ? ", \\\n    " : "", at, column,
-                   0.9 * step, colour[k % 6]);
+                   "linecolor '%s' title ", k ? ", \\\n    " : "",
+                   place(v, k, step), column, 0.9 * step, colour[k % 6]);
         plot_label(b, "", v->estimator[k], published && k < 2 ? ", ours" : "");
-        if (!published) continue;
-        buf_printf(b, ", \\\n    \"errors.dat\" using ($1%+.3f):%d:(0):"
-                   "($%d-$%d) with vectors heads size screen 0.006,90 "
-                   "linewidth 1.5 linecolor '#222222' %s", at, column + 1,
-                   column + 2, column + 1, k ? "notitle"
-                   : "title \"ours, least to most over all routings\"");
     }
-    if (!published) return;
-    buf_printf(b, ", \\\n    \"errors.dat\" using ($1%+.3f):3 with points "
-               "pointtype 5 pointsize 1.2 linecolor '#000000' "
-               "title \"before, published\", \\\n"
-               "    \"errors.dat\" using ($1%+.3f):4 with points pointtype 13 "
-               "pointsize 1.7 linecolor '#000000' "
-               "title \"after, published\"",
-               -(v->n_estimator - 1) / 2.0 * step - 0.2 * step,
-               (1 - (v->n_estimator - 1) / 2.0) * step + 0.2 * step);
+    if (published) put_marks(v, b, step);
 }
 
 /* Says the routing where it is one, and how many cases are left out. */

@@ -25,10 +25,10 @@ do for [kind in "svg png"] {
   if (kind eq "png") { set terminal @png }
   set output "errors.".kind
   plot "errors.dat" using ($1-0.200):5:(0.360) with boxes linecolor '#e69f00' title "before, ours", \
-    "errors.dat" using ($1-0.200):6:(0):($7-$6) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' title "ours, least to most over all routings", \
     "errors.dat" using ($1+0.200):8:(0.360) with boxes linecolor '#0072b2' title "after, ours", \
+    "errors.dat" using ($1-0.200):6:(0):($7-$6) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' title "ours, least to most over all routings", \
     "errors.dat" using ($1+0.200):9:(0):($10-$9) with vectors heads size screen 0.006,90 linewidth 1.5 linecolor '#222222' notitle, \
     "errors.dat" using ($1-0.280):3 with points pointtype 5 pointsize 1.2 linecolor '#000000' title "before, published", \
-    "errors.dat" using ($1+0.280):4 with points pointtype 13 pointsize 1.7 linecolor '#000000' title "after, published"
+    "errors.dat" using ($1+0.280):4 with points pointtype 13 pointsize 1.2 linecolor '#000000' title "after, published"
   unset output
 }
