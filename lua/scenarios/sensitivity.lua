@@ -1,9 +1,10 @@
 -- What only a GPU can decide, made otherwise, and what that changes: never a
--- default. Three parts. stack.*: cold first waves of one sequence, of 2,047 to
--- 20,000 tokens and of the recorded sequences, at EP1 and EP2. share.*: the
--- published batches with rank 1 getting more than its even share of pairs in
--- the last layer alone. hidden.*: the published batches as a program that
--- asks for hidden states and a mean-square loss would run them.
+-- default. Four parts. stack.*: cold first waves of one sequence, of 2,047 to
+-- 20,000 tokens and of the recorded sequences, at EP1 and EP2. one.*: cold
+-- first waves of 2,000 to 50,000 tokens on one GPU. share.*: the published
+-- batches with rank 1 getting more than its even share of pairs in the last
+-- layer alone. hidden.*: the published batches as a program that asks for
+-- hidden states and a mean-square loss would run them.
 local layouts = require "layouts"
 local file = "tau-airline-sequences"
 
@@ -34,6 +35,22 @@ local function add_stack(list, opt)
       for s = 0, 199, 200 // math.max(opt.sequences, 1) do
         if opt.sequences == 0 then break end
         add(("seq-%03d"):format(s), batch.sequences{file = file, select = s})
+      end
+    end
+  end
+end
+
+-- With the differentiating thread's workspace and without.
+local function add_one(list)
+  for _, model in ipairs{"Qwen3.6-35B-A3B", "Qwen3-30B-A3B"} do
+    for i, switch in ipairs{{}, {"autograd"}} do
+      for k = 2, 29 do
+        local n = 1000 * (k <= 10 and k or 2 * k - 8)
+        list[#list + 1] = {
+          name = ("one.%d.%s.tokens-%d"):format(i, model, n), model = model,
+          cp = 1, batch = batch.lengths{n}, otherwise = switch,
+          estimators = {"busiest-rank"},
+        }
       end
     end
   end
@@ -85,6 +102,7 @@ return {
   cases = function(opt)
     local list = {}
     add_stack(list, opt)
+    add_one(list)
     add_shares(list)
     add_hidden(list)
     return list

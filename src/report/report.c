@@ -102,6 +102,7 @@ static void put_details(struct view *v)
     sec_allowance(v);
     sec_stack(v);
     sec_sensitivity(v);
+    sec_one_gpu(v);
     sec_pairing(v);
     sec_adapters(v);
     sec_one_lse(v);

@@ -48,6 +48,8 @@ bool sec_random_range(const struct view *v, const struct record_found *base,
 void sec_stack(struct view *v);
 /* sec_sensitivity.c: what only a GPU can decide, made otherwise. */
 void sec_sensitivity(struct view *v);
+/* sec_one_gpu.c: from the same scenario, full recompute at CP1. */
+void sec_one_gpu(struct view *v);
 void sec_pairing(struct view *v);
 void sec_adapters(struct view *v);
 /* sec_checks.c: mirror, one LSE, bounds, all checks, fallbacks. */
