@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/num.h"
 #include "bench/fit_plot.h"
@@ -69,7 +70,8 @@ static void put_simulated(struct buf *b, const struct fit *f)
         buf_printf(b, " not run: %s\n", f->reason);
         return;
     }
-    buf_printf(b, " %-5d %15s %15s", (int)x->wave, "", "");
+    buf_printf(b, " %-5s %15s %15s", x->wave == 0 ? "first" : "later", "",
+               "");
     put_cell(b, x->needed, 15);
     put_cell(b, f->available - x->needed, 15);
     buf_printf(b, " %-5s", x->fits ? "fits" : "NO");
@@ -414,11 +416,22 @@ static int answer_scenario(const struct args *a, struct err *e)
     return rc;
 }
 
-static bool is_scenario(const char *name)
+static bool ends_in(const char *name, const char *end)
 {
-    size_t n = strlen(name);
+    size_t n = strlen(name), k = strlen(end);
 
-    return n > 4 && strcmp(name + n - 4, ".lua") == 0;
+    return n > k && strcmp(name + n - k, end) == 0;
+}
+
+/* A scenario's name may go without its ending, as with run; facts are a
+** file. */
+static bool is_scenario(const struct args *a)
+{
+    const char *name = a->operand[0];
+
+    if (ends_in(name, ".lua") || args_has(a, "only")) return true;
+    return strcmp(name, "-") != 0 && !ends_in(name, ".json") &&
+           access(name, F_OK) != 0;
 }
 
 /* FACTS, a scenario's case, or the options of plan: which one decides the
@@ -440,7 +453,7 @@ static int run(const struct args *a, struct err *e)
     if (a->n_operand > 0 && plan_args_given(a))
         return err_set(e, ERR_USAGE, "facts and the options of a plan exclude "
                        "each other");
-    if (a->n_operand > 0 && is_scenario(a->operand[0]))
+    if (a->n_operand > 0 && is_scenario(a))
         return answer_scenario(a, e);
     if (a->n_operand > 0) return answer_facts(a, e);
     rc = plan_args_read(a, &p, e);

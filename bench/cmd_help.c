@@ -131,8 +131,8 @@ static const struct {
      "\nTraining is LoRA on frozen weights: adapters on every projection,\n"
      "their gradients and Adam's moments; or a forward alone. A backward runs\n"
      "whole layers again (recompute = \"full\"), nothing (\"none\"), or\n"
-     "modules (\"selective\"). Over context-parallel ranks and experts over\n"
-     "any divisor of them; tensor-parallel ranks of dense models on dry.\n"},
+     "modules (\"selective\"). Ranks share a wave by context, and experts by\n"
+     "any divisor of those; on dry also by tensor.\n"},
     {"batch",
      "A case's batch is one wave of packed sequences:\n\n"
      "batch.lengths{n, ...}    independent sequences\n"

@@ -153,7 +153,7 @@ void help_program(const struct command *const *all, struct buf *out)
     }
     buf_puts(out, "\n\"peakproof help COMMAND\" tells its options and "
              "examples; further topics:\nexit-codes, environment, files, "
-             "terms, models, scenarios, batch, estimators, snapshots.\n");
+             "terms, models, scenarios, batch, estimators,\nsnapshots.\n");
 }
 
 /* ---- the same as JSON --------------------------------------------------- */

@@ -154,7 +154,7 @@ void manual_completion(const struct command *const *all,
         buf_printf(out, "%s ", all[i]->name);
     for (i = 0; topic[i] != NULL; i++)
         buf_printf(out, "%s%s", i ? " " : "", topic[i]);
-    buf_puts(out, "' ;;\n    run,* | list,*)\n"
+    buf_puts(out, "' ;;\n    run,* | list,* | fit,*)\n"
              "        words=$(peakproof list 2>/dev/null | cut -d ' ' -f 1) "
              ";;\n    esac; fi\n"
              "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
