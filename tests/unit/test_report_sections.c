@@ -201,6 +201,38 @@ static void test_random(void **state)
     compare(&f, sec_random, "random-reached");
 }
 
+/* ---- what knowing of routing is worth ------------------------------------ */
+
+/* Three cases whose price knows less, each otherwise; one that has no such
+** variants, and a scenario without. */
+static void test_knowledge(void **state)
+{
+    static const char *const knows[] = {"per-rank-any/no-allowance",
+                                        "per-rank-any/quantile",
+                                        "per-rank-any/last-histogram"};
+    struct folder f;
+    struct fixture x;
+    char name[16];
+    int i, k;
+
+    (void)state;
+    begin(&f);
+    for (i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "k-%d", i);
+        fixture_case(&x, i < 4 ? "drift" : "other", name, 50000000);
+        strcpy(x.estimate[1].name, "per-rank-any");
+        x.estimate[1].n_rank = 0;
+        set_error(&x, 1.5 * i - 1);
+        x.wave[0].n_variant = x.wave[1].n_variant = i < 3 ? 3 : 0;
+        for (k = 0; k < 3; k++)
+            x.variant[k] = (struct record_variant){knows[k],
+                x.estimate[1].raw + 20000000 * (k - i)};
+        if (i == 1) x.wave[0].n_variant = 2;    /* no last wave */
+        add(&f, &x);
+    }
+    compare(&f, sec_knowledge, "knowledge");
+}
+
 /* ---- many cases ---------------------------------------------------------- */
 
 /* Sixty-four, twenty-five of them under, by two categories; twelve ran out
@@ -281,6 +313,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sensitivity),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_knowledge),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_sweep),
     };
