@@ -33,7 +33,7 @@ CUDA_LINK    = $(foreach d,$(CUDA_LIBDIRS),-Xlinker -rpath=$(abspath $(d))) \
                -ldl
 CUDA_OBJS   := $(patsubst cuda/%.cu,$(BUILD)/nvcc/%.o,\
                    $(wildcard cuda/*.cu cuda/load/*.cu)) \
-               $(BUILD)/nvcc/err.o $(BUILD)/nvcc/libs.o
+               $(BUILD)/nvcc/err.o $(BUILD)/nvcc/clean.o $(BUILD)/nvcc/libs.o
 
 .PHONY: cuda deps-cuda print-nvcc
 print-nvcc:
@@ -84,8 +84,10 @@ $(BUILD)/nvcc/native.o: tests/device/native.cu $(BUILD)/cuda.flags
 
 # What the module needs of the program's code, position-independent.
 $(BUILD)/nvcc/err.o: src/base/err.c
+$(BUILD)/nvcc/clean.o: src/base/clean.c
 $(BUILD)/nvcc/libs.o: src/dev/libs.c
-$(BUILD)/nvcc/err.o $(BUILD)/nvcc/libs.o: $(BUILD)/flags
+$(BUILD)/nvcc/err.o $(BUILD)/nvcc/clean.o $(BUILD)/nvcc/libs.o: \
+        $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$(filter %.c,$^))
 	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -c -o $@ $(filter %.c,$^)

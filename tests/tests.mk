@@ -49,7 +49,8 @@ $(BUILD)/libemu.a: $(EMU_OBJ)
 # (tests/run-emu.sh).
 EMU_MODULE := $(BUILD)/emu/peakproof-cuda.so
 $(EMU_MODULE): $(filter-out %/planted.o,$(EMU_OBJ)) \
-               $(BUILD)/emu/cuda/module.o $(BUILD)/fake/src/base/err.o
+               $(BUILD)/emu/cuda/module.o $(BUILD)/fake/src/base/err.o \
+               $(BUILD)/fake/src/base/clean.o
 	$(call say,LINK,$@)
 	$(Q)$(CXX) -shared $(ALL_LDFLAGS) -o $@ $^ -Wl,-z,defs -lpthread
 $(BUILD)/emu/cuda/module.o: $(BUILD)/version
