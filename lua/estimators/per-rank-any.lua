@@ -29,10 +29,11 @@ end
 
 local STAGE_TENSORS <const> = 11
 
-local function put_records(at, t)
-  add(t.terms, "attention_records", at.records)
+-- Of stages, of which there are so many bytes.
+local function put_records(at, stages, sum, t)
+  add(t.terms, "attention_records", sum)
   if at.stages then
-    pricing.records(at.f, at.stages, at.own,
+    pricing.records(at.f, stages, at.own,
                     function(n, bytes) list(t, n, bytes) end)
   else
     list(t, STAGE_TENSORS, at.records // STAGE_TENSORS)
@@ -68,7 +69,7 @@ local function put_mixer(at, t)
   put_act(t, c, 1, at.rows, (m.attn_gate and 2 or 1) * w.q + 2 * w.kv)
   put_act(t, c, m.attn_gate and 5 or 3, at.rows, w.q)
   put_act(t, c, 2, at.rows, w.kv)
-  put_records(at, t)
+  put_records(at, at.stages, at.records, t)
 end
 
 local function put_routing(at, t)
@@ -206,12 +207,12 @@ local function attention_backward(at)
   put(t, c, 1, at.rows, w.q * F32)
   put(t, c, 2, at.rows, w.kv * F32)
   put(t, c, 1, at.rows, statistics(at) + m.q_heads * F32)
-  put_act(t, c, 2, at.stage_q, w.q)
-  put(t, c, 1, at.stage_q, m.q_heads * F32)
-  put(t, c, 2, at.stage_k, w.kv * F32)
-  put(t, c, 1, at.sent, 2 * w.kv * F32)
+  put_act(t, c, 2, at.back.q, w.q)
+  put(t, c, 1, at.back.q, m.q_heads * F32)
+  put(t, c, 2, at.back.k, w.kv * F32)
+  put(t, c, 1, at.back.sent, 2 * w.kv * F32)
   more(t, 8)
-  put_records(at, t)
+  put_records(at, at.back.stages, at.back.records, t)
   put_residual(at, t)
   return t
 end
@@ -238,39 +239,60 @@ local function pairs_of(f, group, rank, layer)
   return pricing.ceil_div(rows * f.model.top_k, ep)
 end
 
-local function most_sent(group, rank)
-  local most, all = 0, 0
-  for _, stages in ipairs(group.stages) do all = math.max(all, #stages) end
-  for i = 1, all do
-    local sum = 0
-    for r, stages in ipairs(group.stages) do
-      local s = stages[i]
-      if r ~= rank and s and not s["local"] then
-        sum = sum + math.min(s.k, group.attention_rows[rank])
-      end
+-- Rows that peers fetched: as the facts say, else at most so many.
+local function sent_rows(group, rank, i)
+  if group.sent_rows then return group.sent_rows[rank][i] or 0 end
+  local sum = 0
+  for r, stages in ipairs(group.stages) do
+    local s = stages[i]
+    if r ~= rank and s and not s["local"] then
+      sum = sum + math.min(s.k, group.attention_rows[rank])
     end
-    most = math.max(most, sum)
   end
-  return most
+  return sum
+end
+
+-- The executor's backward at its dearest: a stage's own beside its records
+-- and those of the stages before it; then, these gone, the gradients that its
+-- keys' owners are sent.
+local function dearest_back(f, group, rank, own)
+  local m, w = f.model, pricing.widths(f.model)
+  local stages, best, most, all = group.stages[rank], nil, 0, 0
+  local function take(x)
+    local bytes = x.records + x.q * (2 * w.q * ELEMENT + m.q_heads * F32)
+                  + (x.k + x.sent) * 2 * w.kv * F32
+    if bytes > most then best, most = x, bytes end
+  end
+  for _, of in ipairs(group.stages) do all = math.max(all, #of) end
+  local kept, records = {}, 0
+  for i = 1, all do
+    local s = stages[i]
+    local works = s and s.q > 0 and s.k > 0
+    local k = works and pricing.padded(s.k_len, f.block[2]) or 0
+    if not (s and s["local"]) then
+      take{stages = kept, records = records, q = 0, k = k,
+           sent = sent_rows(group, rank, i)}
+    end
+    kept = table.move(stages, 1, math.min(i, #stages), 1, {})
+    records = pricing.records(f, kept, own)
+    take{stages = kept, records = records, k = k, sent = 0,
+         q = works and pricing.padded(s.q_len, f.block[1]) or 0}
+  end
+  return best or {stages = {}, records = 0, q = 0, k = 0, sent = 0}
 end
 
 local function attention_layers(f, group, rank, at)
-  at.records, at.sent = 0, 0
-  at.stage_q, at.stage_k = at.rows, at.rows
+  at.records = 0
+  at.back = {records = 0, q = at.rows, k = at.rows, sent = 0}
   if f.parallel.cp == 1 then return at end
   if group.attention_retained then
     at.records = group.attention_retained[rank]
+    at.back.records = at.records
     return at
   end
-  local stages = group.stages[rank]
-  at.stages, at.own = stages, group.attention_rows[rank]
-  at.records = pricing.records(f, stages, at.own)
-  at.sent = most_sent(group, rank)
-  at.stage_q, at.stage_k = 0, 0
-  for _, s in ipairs(stages) do
-    at.stage_q = math.max(at.stage_q, pricing.padded(s.q_len, f.block[1]))
-    at.stage_k = math.max(at.stage_k, pricing.padded(s.k_len, f.block[2]))
-  end
+  at.stages, at.own = group.stages[rank], group.attention_rows[rank]
+  at.records = pricing.records(f, at.stages, at.own)
+  at.back = dearest_back(f, group, rank, at.own)
   return at
 end
 

@@ -89,6 +89,7 @@ static void scale_group(struct price_group *g, int64_t cp, int64_t layers,
     int64_t r, i;
 
     scale_list(g->gdn_chunks, cp, to, from);
+    scale_list(g->sent_rows, cp * g->n_sent, to, from);
     scale_list(g->routed_pairs, cp * layers, to, from);
 
     scale_rows(g->attention_rows, cp, to, from);
@@ -140,9 +141,11 @@ static bool copy_routing(const struct price_group *g, int64_t cp,
     out->routed_pairs = copy_ints(g->routed_pairs, cp * layers);
     out->gdn_states = copy_ints(g->gdn_states, cp);
     out->gdn_chunks = copy_ints(g->gdn_chunks, cp);
+    out->sent_rows = copy_ints(g->sent_rows, cp * g->n_sent);
     return (g->routed_pairs == NULL || out->routed_pairs != NULL) &&
            (g->gdn_states == NULL || out->gdn_states != NULL) &&
-           (g->gdn_chunks == NULL || out->gdn_chunks != NULL);
+           (g->gdn_chunks == NULL || out->gdn_chunks != NULL) &&
+           (g->sent_rows == NULL || out->sent_rows != NULL);
 }
 
 static bool copy_group(const struct price_group *g, int64_t cp,

@@ -8,6 +8,11 @@
 #include "price/internal.h"
 #include "price/slack.h"
 
+/* An instant of the executor's backward, which frees stage after stage, the
+** last first: of how many the records are there, padded rows of the one that
+** runs, and rows whose gradients come back. */
+struct stage_back { int64_t n_stage, records, q, k, sent; };
+
 /* One layer of one group on one rank. */
 struct layer_at {
     const struct price_wave *w;
@@ -19,8 +24,7 @@ struct layer_at {
     const struct stage *stage;  /* of what stages, borrowed; NULL: one rank, or
                                    only the bytes are known */
     int64_t n_stage, own;
-    int64_t sent;               /* rows whose gradients come back at once */
-    int64_t stage_q, stage_k;   /* padded rows of the widest stage */
+    struct stage_back back;     /* the dearest instant of their backward */
     int64_t states, chunks;     /* of the delta rule */
     bool converted;             /* its input came in the other layout */
     bool fresh;                 /* the layer's gradients are not there yet */
@@ -35,7 +39,8 @@ struct instant {
     int64_t term[CAT_COUNT], sum;
     int64_t tensors, large;     /* no fewer than in blocks */
     int64_t small;              /* of them, those that the list has not */
-    const struct layer_at *records;
+    const struct layer_at *records;     /* of so many of its stages */
+    int64_t n_stage;
     bool counted;
     struct blocks blocks;
     int n;

@@ -78,12 +78,35 @@ static int count_states(const struct plan *p, int64_t rank, int64_t *out)
     return ERR_OK;
 }
 
-/* Recorded layouts know no pieces: one a rank, as the step takes them. */
+/* Own rows that each stage's peers fetch. */
+static int copy_sent(const struct plan *p, struct price_group *g)
+{
+    int64_t r, i;
+
+    g->n_sent = p->rank[0].n_stage;
+    for (r = 1; r < p->cp; r++)
+        g->n_sent = num_max(g->n_sent, p->rank[r].n_stage);
+    g->sent_rows = calloc((size_t)(p->cp * g->n_sent) + 1,
+                          sizeof *g->sent_rows);
+    if (g->sent_rows == NULL) return ERR_RUN;
+    for (r = 0; r < p->cp; r++)
+        for (i = 0; i < p->rank[r].n_stage; i++) {
+            const struct stage *s = &p->rank[r].stage[i];
+            int64_t k, *out = &g->sent_rows[r * g->n_sent + i];
+            if (s->local || s->send_first == NULL) continue;
+            for (k = 0; k < s->send_first[p->cp]; k++) *out += s->send[k].len;
+        }
+    return ERR_OK;
+}
+
+/* Recorded layouts know no pieces: one a rank, as the step takes them; nor who
+** sends. */
 static int copy_pieces(const struct plan *p, struct price_group *g)
 {
     int64_t r, i;
 
     if (!p->exact) return ERR_OK;
+    if (p->cp > 1 && copy_sent(p, g) != ERR_OK) return ERR_RUN;
     g->gdn_states = calloc((size_t)p->cp, sizeof *g->gdn_states);
     g->gdn_chunks = calloc((size_t)p->cp, sizeof *g->gdn_chunks);
     if (g->gdn_states == NULL || g->gdn_chunks == NULL) return ERR_RUN;
@@ -219,6 +242,7 @@ static void free_group(struct price_group *g, int64_t cp)
     free(g->attention_retained);
     free(g->routed_pairs);
     free(g->gdn_states);
+    free(g->sent_rows);
     free(g->gdn_chunks);
     free(g->pending);
 }

@@ -337,27 +337,25 @@ static int read_states(const struct js *at, const char *key, int64_t cp,
     return js_ints(&v, cp, 0, PRICE_MAX_ROWS, out, NULL, e);
 }
 
-/* A list a rank of pairs by layer, or no key. */
-static int read_pairs(const struct js *at, int64_t cp, int64_t layers,
-                      struct price_group *g, struct err *e)
+/* A list of n numbers a rank, or no key; n -1: as many as the first has. */
+static int read_table(const struct js *at, const char *key, int64_t cp,
+                      int64_t *n, int64_t **out, struct err *e)
 {
-    struct js all = js_get(at, "routed_pairs");
+    struct js all = js_get(at, key);
     int64_t r, *row;
     int rc;
 
     if (all.v == NULL) return ERR_OK;
     rc = js_array(&all, cp, e);
-    if (rc != ERR_OK) return rc;
-    g->routed_pairs = calloc((size_t)(cp * layers),
-                             sizeof *g->routed_pairs);
-    if (g->routed_pairs == NULL) return err_nomem(e);
     for (r = 0; rc == ERR_OK && r < cp; r++) {
         struct js v = js_item(&all, r);
-        rc = js_ints(&v, layers, 0, PRICE_MAX_ROWS, &row, NULL, e);
+        rc = js_ints(&v, *n, 0, PRICE_MAX_ROWS, &row, n, e);
         if (rc != ERR_OK) break;
-        memcpy(g->routed_pairs + r * layers, row,
-               (size_t)layers * sizeof *row);
+        if (r == 0) *out = calloc((size_t)(cp * *n) + 1, sizeof **out);
+        if (*out != NULL)
+            memcpy(*out + r * *n, row, (size_t)*n * sizeof *row);
         free(row);
+        if (*out == NULL) return err_nomem(e);
     }
     return rc;
 }
@@ -367,9 +365,14 @@ static int read_routing(const struct js *at, int64_t cp, int64_t layers,
 {
     int rc = read_states(at, "gdn_states", cp, &g->gdn_states, e);
 
+    g->n_sent = -1;
+
     if (rc == ERR_OK)
         rc = read_states(at, "gdn_chunks", cp, &g->gdn_chunks, e);
-    return rc == ERR_OK ? read_pairs(at, cp, layers, g, e) : rc;
+    if (rc == ERR_OK)
+        rc = read_table(at, "sent_rows", cp, &g->n_sent, &g->sent_rows, e);
+    return rc == ERR_OK ? read_table(at, "routed_pairs", cp, &layers,
+                                     &g->routed_pairs, e) : rc;
 }
 
 /* Arrays are as long as there are ranks; the count is checked as they are
@@ -380,7 +383,7 @@ static int read_group(const struct js *at, int64_t cp, int64_t layers,
     static const char *const known[] = {
         "grad", "slot", "attention_rows", "gdn_rows", "routed_rows", "stages",
         "attention_retained", "routed_pairs", "gdn_states", "gdn_chunks",
-        NULL
+        "sent_rows", NULL
     };
     int rc = js_object(at, known, e);
 

@@ -69,20 +69,23 @@ static int64_t halo_bytes(const struct model *m)
 
 #define STAGE_TENSORS 11         /* at most, pricing.md 5 */
 
-static void put_records(const struct layer_at *at, struct instant *t)
+static void put_records(const struct layer_at *at, int64_t n_stage,
+                        int64_t bytes, struct instant *t)
 {
-    t->term[CAT_ATTENTION_RECORDS] = at->records;
+    t->term[CAT_ATTENTION_RECORDS] = bytes;
     t->records = at;
-    t->tensors += STAGE_TENSORS * num_max(1, at->n_stage);
-    t->large += STAGE_TENSORS * num_max(1, at->n_stage);
+    t->n_stage = n_stage;
+    t->tensors += STAGE_TENSORS * num_max(1, n_stage);
+    t->large += STAGE_TENSORS * num_max(1, n_stage);
 }
 
-static void add_records(const struct layer_at *at, struct blocks *b)
+static void add_records(const struct instant *t, struct blocks *b)
 {
+    const struct layer_at *at = t->records;
     const struct price_facts *f = at->w->f;
 
     if (at->stage != NULL)
-        (void)price_records_lse(f->model, at->stage, at->n_stage, at->own,
+        (void)price_records_lse(f->model, at->stage, t->n_stage, at->own,
                                 f->q_block, f->k_block, 2, b);
     else
         blocks_add(b, STAGE_TENSORS, at->records / STAGE_TENSORS);
@@ -128,7 +131,7 @@ static void put_mixer(const struct layer_at *at, struct instant *t)
     put_act(t, c, 1, at->rows, (m->attn_gate ? 2 : 1) * q + 2 * kv);
     put_act(t, c, m->attn_gate ? 5 : 3, at->rows, q);
     put_act(t, c, 2, at->rows, kv);
-    put_records(at, t);
+    put_records(at, at->n_stage, at->records, t);
 }
 
 /* Router and shared expert: scores, map, indices and weights of the top k,
@@ -313,8 +316,8 @@ static void gdn_backward(const struct layer_at *at, struct instant *t)
 }
 
 /* The executor's backward: the joined projection, q and k, rotated; do, its
-** f32 sum, the gate's gradient and dq; dk and dv in f32; and the dearest
-** stage's own. */
+** f32 sum, the gate's gradient and dq; dk and dv in f32; and what is there at
+** the dearest stage. */
 static void attention_backward(const struct layer_at *at, struct instant *t)
 {
     const struct model *m = model_of(at);
@@ -327,12 +330,12 @@ static void attention_backward(const struct layer_at *at, struct instant *t)
     put(t, CAT_ATTENTION, 2, at->rows, kv * F32);
     put(t, CAT_ATTENTION, 1, at->rows, mixer_statistics(at)
                                        + m->q_heads * F32);
-    put_act(t, CAT_ATTENTION, 2, at->stage_q, q);
-    put(t, CAT_ATTENTION, 1, at->stage_q, m->q_heads * F32);
-    put(t, CAT_ATTENTION, 2, at->stage_k, kv * F32);
-    put(t, CAT_ATTENTION, 1, at->sent, 2 * kv * F32);
+    put_act(t, CAT_ATTENTION, 2, at->back.q, q);
+    put(t, CAT_ATTENTION, 1, at->back.q, m->q_heads * F32);
+    put(t, CAT_ATTENTION, 2, at->back.k, kv * F32);
+    put(t, CAT_ATTENTION, 1, at->back.sent, 2 * kv * F32);
     more(t, 8);
-    put_records(at, t);
+    put_records(at, at->back.n_stage, at->back.records, t);
     put_residual(at, t);
 }
 
@@ -345,7 +348,7 @@ const struct blocks *instant_blocks(struct instant *t)
     if (t->counted) return &t->blocks;
     t->counted = true;
     t->blocks = (struct blocks){.tensors = 0};
-    if (t->records != NULL) add_records(t->records, &t->blocks);
+    if (t->records != NULL) add_records(t, &t->blocks);
     for (i = 0; i < t->n; i++)
         blocks_add(&t->blocks, t->list[i].n, t->list[i].bytes);
     t->blocks.tensors += t->small;

@@ -36,38 +36,74 @@ static int64_t padded(int64_t len, int64_t block)
     return num_max(num_round_up(len, block), 2 * block);
 }
 
-/* Rows whose keys' gradients come back in one fetch wave: every peer has
-** fetched no more than it attends to, nor than this rank has. */
-static int64_t most_sent(const struct price_facts *f,
-                         const struct price_group *p, int64_t r)
+/* Rows that peers fetched in a stage: as the facts say, else every peer no more
+** than it attends to, nor than this rank has. */
+static int64_t sent_rows(const struct price_facts *f,
+                         const struct price_group *p, int64_t r, int64_t i)
 {
-    int64_t i, k, most = 0, all = 0;
+    int64_t k, sum = 0;
 
-    for (k = 0; k < f->cp; k++) all = num_max(all, p->n_stage[k]);
-    for (i = 0; i < all; i++) {
-        int64_t sum = 0;
-        for (k = 0; k < f->cp; k++) {
-            if (k == r || i >= p->n_stage[k] || p->stage[k][i].local)
-                continue;
-            sum = num_sadd(sum, num_min(p->stage[k][i].k,
-                                        p->attention_rows[r]));
-        }
-        most = num_max(most, sum);
+    if (p->sent_rows != NULL)
+        return i < p->n_sent ? p->sent_rows[r * p->n_sent + i] : 0;
+    for (k = 0; k < f->cp; k++) {
+        if (k == r || i >= p->n_stage[k] || p->stage[k][i].local) continue;
+        sum = num_sadd(sum, num_min(p->stage[k][i].k, p->attention_rows[r]));
     }
-    return most;
+    return sum;
 }
 
-/* The executor's records and its widest stage. One rank keeps none. */
+static int64_t back_bytes(const struct model *m, const struct stage_back *b)
+{
+    int64_t kv = model_kv(m) * F32;
+    int64_t q = 2 * model_q(m) * PRICE_ELEMENT + m->q_heads * F32;
+
+    return num_sadd(num_sadd(b->records, num_smul(b->q, q)),
+                    num_sadd(num_smul(b->k, 2 * kv),
+                             num_smul(b->sent, 2 * kv)));
+}
+
+static void take_back(const struct model *m, struct stage_back x,
+                      struct stage_back *dearest)
+{
+    if (back_bytes(m, &x) > back_bytes(m, dearest)) *dearest = x;
+}
+
+/* A stage's backward beside its records and those of the stages before it;
+** then, these gone, the gradients that its keys' owners are sent. */
+static void put_back(const struct price_facts *f, const struct price_group *p,
+                     int64_t r, struct layer_at *at)
+{
+    struct stage_back x = {.n_stage = 0};
+    int64_t i, all = 0;
+
+    for (i = 0; i < f->cp; i++) all = num_max(all, p->n_stage[i]);
+    at->back = x;
+    for (i = 0; i < all; i++) {
+        const struct stage *s = i < at->n_stage ? &at->stage[i] : NULL;
+        bool works = s != NULL && s->q > 0 && s->k > 0;
+
+        x.q = 0;
+        x.k = works ? padded(s->k_len, f->k_block) : 0;
+        x.sent = sent_rows(f, p, r, i);
+        if (s == NULL || !s->local) take_back(f->model, x, &at->back);
+        x.n_stage = num_min(i + 1, at->n_stage);
+        x.records = price_stage_records(f->model, at->stage, x.n_stage,
+                                        at->own, f->q_block, f->k_block);
+        x.q = works ? padded(s->q_len, f->q_block) : 0;
+        x.sent = 0;
+        take_back(f->model, x, &at->back);
+    }
+}
+
+/* The executor's records and its dearest stage. One rank keeps none. */
 static void put_stages(const struct price_facts *f,
                        const struct price_group *p, int64_t r,
                        struct layer_at *at)
 {
-    int64_t i;
-
-    at->stage_q = at->stage_k = at->rows;
+    at->back.q = at->back.k = at->rows;
     if (f->cp == 1) return;
     if (p->attention_retained != NULL) {
-        at->records = p->attention_retained[r];
+        at->records = at->back.records = p->attention_retained[r];
         return;
     }
     at->stage = p->stage[r];
@@ -75,13 +111,7 @@ static void put_stages(const struct price_facts *f,
     at->own = p->attention_rows[r];
     at->records = price_stage_records(f->model, at->stage, at->n_stage,
                                       at->own, f->q_block, f->k_block);
-    at->stage_q = at->stage_k = 0;
-    at->sent = most_sent(f, p, r);
-    for (i = 0; i < p->n_stage[r]; i++) {
-        const struct stage *s = &p->stage[r][i];
-        at->stage_q = num_max(at->stage_q, padded(s->q_len, f->q_block));
-        at->stage_k = num_max(at->stage_k, padded(s->k_len, f->k_block));
-    }
+    put_back(f, p, r, at);
 }
 
 /* What layers of a kind have in common. */

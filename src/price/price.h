@@ -53,6 +53,9 @@ struct price_group {
                                        NULL: one, and the rows' */
     struct stage **stage;           /* [cp][n_stage], sizes only, or NULL */
     int64_t *n_stage;
+    int64_t *sent_rows, n_sent;     /* [cp][n_sent] own rows that peers fetch in
+                                       a stage, and whose gradients return;
+                                       NULL: not known, at most all */
     int64_t *attention_retained;    /* bytes, instead of stages, or NULL */
     int64_t *pending;               /* of its slot, instead of the facts';
                                        NULL: those */

@@ -90,21 +90,26 @@ static json_t *stages_json(const struct stage *s, int64_t n, bool *ok)
     return a;
 }
 
+static json_t *table(const int64_t *v, int64_t rows, int64_t cols, bool *ok)
+{
+    json_t *a = json_array();
+    int64_t r;
+
+    for (r = 0; r < rows; r++) append(a, ints(v + r * cols, cols, ok), ok);
+    return a;
+}
+
 static void put_routing(const struct price_group *g, int64_t cp,
                         int64_t layers, json_t *o, bool *ok)
 {
-    json_t *pairs;
-    int64_t r;
-
     if (g->gdn_states != NULL)
         set(o, "gdn_states", ints(g->gdn_states, cp, ok), ok);
     if (g->gdn_chunks != NULL)
         set(o, "gdn_chunks", ints(g->gdn_chunks, cp, ok), ok);
-    if (g->routed_pairs == NULL) return;
-    pairs = json_array();
-    for (r = 0; r < cp; r++)
-        append(pairs, ints(g->routed_pairs + r * layers, layers, ok), ok);
-    set(o, "routed_pairs", pairs, ok);
+    if (g->sent_rows != NULL)
+        set(o, "sent_rows", table(g->sent_rows, cp, g->n_sent, ok), ok);
+    if (g->routed_pairs != NULL)
+        set(o, "routed_pairs", table(g->routed_pairs, cp, layers, ok), ok);
 }
 
 /* A group as FACTS.json has it, so that output can be input. */

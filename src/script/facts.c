@@ -115,7 +115,7 @@ static void set_stages(lua_State *L, const struct price_group *g, int64_t cp)
     lua_setfield(L, -2, "stages");
 }
 
-/* Pairs by rank, then layer. */
+/* Pairs by rank, then layer; rows by rank, then stage. */
 static void set_pairs(lua_State *L, const char *key, const int64_t *pairs,
                       int64_t cp, int64_t layers)
 {
@@ -140,6 +140,7 @@ static void set_pending(lua_State *L, const int64_t *list, int64_t layers)
         set_flag(L, "adapter_pending", false);
 }
 
+/* All that a group may say; what it does not is nil. */
 static void push_group(lua_State *L, const struct price_group *g, int64_t cp,
                        int64_t layers)
 {
@@ -157,6 +158,8 @@ static void push_group(lua_State *L, const struct price_group *g, int64_t cp,
         set_list(L, "gdn_states", g->gdn_states, cp);
     if (g->gdn_chunks != NULL)
         set_list(L, "gdn_chunks", g->gdn_chunks, cp);
+    if (g->sent_rows != NULL)
+        set_pairs(L, "sent_rows", g->sent_rows, cp, g->n_sent);
     if (g->routed_pairs != NULL)
         set_pairs(L, "routed_pairs", g->routed_pairs, cp, layers);
 }

@@ -280,6 +280,29 @@ static void round_trip(json_t *v)
     json_decref(twice);
 }
 
+/* Rows that peers fetch, a list a rank, all as long as the first. */
+static void test_sent_rows(void **state)
+{
+    json_t *v = base();
+    struct price_facts f;
+    struct err e;
+
+    (void)state;
+    change(v, "groups/0/sent_rows", "[[0,16504,3],[0,0,1]]");
+    if (read_json(v, &f, &e) != ERR_OK) fail_msg("%s", e.text);
+    assert_int_equal(f.group[0].n_sent, 3);
+    assert_int_equal(f.group[0].sent_rows[1], 16504);
+    assert_int_equal(f.group[0].sent_rows[5], 1);
+    price_facts_free(&f);
+    round_trip(v);
+    json_decref(v);
+    refused("groups/0/sent_rows", "[[0,5]]", "groups[0].sent_rows");
+    refused("groups/0/sent_rows", "[[0,5],[0]]", "groups[0].sent_rows[1]");
+    refused("groups/0/sent_rows", "[[0,5],[0,-1]]",
+            "groups[0].sent_rows[1][1]");
+    refused("groups/0/sent_rows", "7", "groups[0].sent_rows");
+}
+
 static void test_round_trips(void **state)
 {
     json_t *v = base();
@@ -343,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_zero_rows),
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_round_trips),
+        cmocka_unit_test(test_sent_rows),
         cmocka_unit_test(test_from_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,6 +60,39 @@ static int64_t raw_of(const struct price_facts *f)
     return raw;
 }
 
+/* What all ranks fetch in a stage others have sent; who knows it is charged no
+** more than who only knows what is fetched. */
+static void test_sent(void **state)
+{
+    static const int64_t cp[] = {2, 4, 8};
+    int64_t i, r, v, all = 0;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct world w;
+        struct price_group *g;
+        int64_t *sent, raw;
+
+        open_world(&w, cp[i], 1);
+        g = &w.f.group[0];
+        for (v = 0; v < g->n_sent; v++) {
+            int64_t rows = 0;
+            for (r = 0; r < cp[i]; r++)
+                rows += (g->stage[r][v].local ? 0 : g->stage[r][v].k)
+                        - g->sent_rows[r * g->n_sent + v];
+            assert_int_equal(rows, 0);
+        }
+        for (v = 0; v < cp[i] * g->n_sent; v++) all += g->sent_rows[v];
+        raw = raw_of(&w.f);
+        sent = g->sent_rows;
+        g->sent_rows = NULL;
+        assert_true(raw <= raw_of(&w.f));
+        g->sent_rows = sent;
+        close_world(&w);
+    }
+    assert_true(all > 0);
+}
+
 /* Some rank in some layer is over the quantile in no more waves than are left
 ** to chance, and the bound is not idle: it is within a third of the largest
 ** deviation that 500 waves have. */
@@ -151,6 +184,7 @@ static void test_layers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sent),
         cmocka_unit_test(test_quantile), cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_layers),
     };

@@ -35,7 +35,7 @@ static int teardown(void **state)
 /* A group of two ranks with all that it may hold. */
 struct known {
     struct two_ranks t;
-    int64_t states[2], chunks[2], pairs[2 * 40];
+    int64_t states[2], chunks[2], pairs[2 * 40], sent[2 * 4];
 };
 
 static void random_group(struct known *k, struct price_group *g, uint64_t *s)
@@ -59,6 +59,10 @@ static void random_group(struct known *k, struct price_group *g, uint64_t *s)
     if (help_below(s, 2) == 0) g->gdn_states = k->states;
     if (help_below(s, 2) == 0) g->gdn_chunks = k->chunks;
     if (help_below(s, 2) == 0) g->routed_pairs = k->pairs;
+    if (help_below(s, 2) > 0) return;
+    for (i = 0; i < 8; i++) k->sent[i] = help_below(s, most);
+    g->sent_rows = k->sent;
+    g->n_sent = 1 + help_below(s, 4);
 }
 
 static struct price_facts random_facts(struct known *k,
