@@ -6,18 +6,15 @@ local MiB <const> = 1 << 20
 local SMALLEST <const>, SEGMENT <const> = 512, 20 * MiB
 local OWN_SEGMENT <const>, OWN_STEP <const> = 10 * MiB, 2 * MiB
 local WORKSPACES <const>, WORKSPACE_REST <const> = 5, OWN_STEP - 1024
-local DEVIATIONS <const>, CHEAP <const> = 3, 50
+local DEVIATIONS <const>, ALIKE_DEVIATIONS <const> = 3, 1
+local CHEAP <const>, SURE <const> = 50, 100
 
 local function round_up(n, to) return (n + to - 1) // to * to end
 
 -- ---- one block: what it keeps on average, and the square of that ----------
 
 local function expected(bytes)
-  local b = math.min(bytes, OWN_SEGMENT)
-  local mean = 3 * MiB * MiB // (6 * b + 8 * MiB)
-  if bytes < OWN_SEGMENT then return mean end
-  local rest = round_up(bytes, OWN_STEP) - bytes
-  return math.max(mean, rest <= MiB and rest or 0)
+  return 3 * MiB * MiB // (6 * math.min(bytes, OWN_SEGMENT) + 8 * MiB)
 end
 
 local function square(bytes)
@@ -46,45 +43,53 @@ local function grain_of(bytes)
   return join_grain(block, round_up(bytes, OWN_STEP))
 end
 
-function slack.blocks()
+-- Those that base does not divide are counted as odd; 0: none.
+function slack.blocks(base)
   return {tensors = 0, large = 0, mean = 0, alike = 0, square = 0, grain = 0,
-          rest = {}}
+          base = base or 0, odd = 0, least = {}}
 end
 
-local function add_rest(b, rest)
-  local i = #b.rest + 1
-  while i > 1 and b.rest[i - 1] < rest do i = i - 1 end
-  table.insert(b.rest, i, rest)
-  b.rest[WORKSPACES + 1] = nil
+-- The five smallest, ascending.
+local function add_least(b, x)
+  local i = #b.least + 1
+  while i > 1 and b.least[i - 1].bytes > x.bytes do i = i - 1 end
+  table.insert(b.least, i, x)
+  b.least[WORKSPACES + 1] = nil
 end
 
--- The mean of a large one; nil: there are none.
-local function count(b, n, bytes)
-  if n == 0 or bytes == 0 then return nil end
+local function rest_of(bytes)
+  return WORKSPACE_REST - bytes - expected(bytes)
+end
+
+-- False: there are no large ones. own: their variance is summed.
+local function count(b, n, bytes, own)
+  if n == 0 or bytes == 0 then return false end
   b.tensors = b.tensors + n
-  if bytes <= MiB then return nil end
-  local mean = expected(bytes)
+  if bytes <= MiB then return false end
+  local grain = grain_of(bytes)
   b.large = b.large + n
-  b.grain = join_grain(b.grain, grain_of(bytes))
-  local rest = WORKSPACE_REST - bytes - mean
-  for _ = 1, rest > 0 and math.min(n, WORKSPACES) or 0 do add_rest(b, rest) end
-  return mean
+  b.grain = join_grain(b.grain, grain)
+  if b.base > 0 and grain % b.base ~= 0 then b.odd = b.odd + n end
+  for _ = 1, rest_of(bytes) > 0 and math.min(n, WORKSPACES) or 0 do
+    add_least(b, {bytes = bytes, square = own and square(bytes) or 0})
+  end
+  return true
 end
 
 -- n tensors of so many bytes, each in a hole of its own kind.
 function slack.add(b, n, bytes)
-  local mean = count(b, n, bytes)
-  if mean == nil then return end
-  b.mean, b.square = b.mean + n * mean, b.square + n * square(bytes)
+  if not count(b, n, bytes, true) then return end
+  b.mean = b.mean + n * expected(bytes)
+  b.square = b.square + n * square(bytes)
 end
 
 -- Made one after another when the layers' are gone.
 function slack.fresh(b, n, bytes)
-  local mean = count(b, n, bytes)
-  if mean == nil then return end
+  if not count(b, n, bytes, true) then return end
   b.square = b.square + n * square(bytes)
   if bytes >= OWN_SEGMENT then
-    b.mean = b.mean + n * mean
+    local rest = round_up(bytes, OWN_STEP) - bytes
+    b.mean = b.mean + n * math.max(expected(bytes), rest <= MiB and rest or 0)
     return
   end
   local fit = SEGMENT // bytes
@@ -92,23 +97,24 @@ function slack.fresh(b, n, bytes)
   if rest <= MiB then b.mean = b.mean + n // fit * math.max(0, rest) end
 end
 
--- Alike: what one keeps all may keep.
+-- Alike: what one keeps more may keep.
 function slack.alike(b, n, bytes)
-  local mean = count(b, n, bytes)
-  if mean == nil then return end
-  b.mean, b.square = b.mean + n * mean, b.square + n * n * square(bytes)
+  if not count(b, n, bytes, false) then return end
+  b.mean = b.mean + n * expected(bytes)
+  b.square = b.square + n * n * square(bytes)
 end
 
--- Where others of so many bytes, or so many, have been freed.
-local function half_rest(bytes, hole)
+-- Where others of so many bytes, or so many, have been freed, in a row.
+local function hole_rest(bytes, hole)
   if hole <= MiB then return 0 end
-  local rest = round_up(bytes, hole) - bytes
-  return rest <= MiB and rest // 2 or 0
+  local row = (bytes + hole - 1) // hole
+  local rest = row * hole - bytes
+  return rest <= MiB and rest // math.max(2, row) or 0
 end
 function slack.in_hole(b, n, bytes, hole, other)
   if bytes <= MiB then return end
-  local half = math.max(half_rest(bytes, hole), half_rest(bytes, other))
-  b.mean = b.mean + n * math.max(0, half - expected(bytes))
+  local rest = math.max(hole_rest(bytes, hole), hole_rest(bytes, other))
+  b.mean = b.mean + n * math.max(0, rest - expected(bytes))
 end
 
 -- One that comes and goes beside them.
@@ -121,33 +127,53 @@ function slack.repeats(b)
   b.alike, b.square = b.alike + root(b.square), 0
 end
 
-function slack.join(...)
-  local all = slack.blocks()
-  for _, b in ipairs{...} do
-    for _, key in ipairs{"tensors", "large", "mean", "alike", "square"} do
-      all[key] = all[key] + b[key]
-    end
+local SUMS <const> = {"tensors", "large", "mean", "alike", "square"}
+
+-- With the base of the first.
+function slack.join(first, ...)
+  local all = slack.blocks(first.base)
+  for _, b in ipairs{first, ...} do
+    for _, key in ipairs(SUMS) do all[key] = all[key] + b[key] end
+    all.odd = all.odd + b.odd
     all.grain = join_grain(all.grain, b.grain)
-    for _, rest in ipairs(b.rest) do add_rest(all, rest) end
+    for _, x in ipairs(b.least) do add_least(all, x) end
   end
   return all
 end
 
--- Takes back what was joined, but for its grain and rests.
+-- Takes back what was joined, but for its grain and the smallest.
 function slack.drop(b, other)
-  for _, key in ipairs{"tensors", "large", "mean", "alike", "square"} do
-    b[key] = b[key] - other[key]
-  end
+  for _, key in ipairs(SUMS) do b[key] = b[key] - other[key] end
+end
+
+-- Where no more than n of m lie in a hole that keeps something.
+function slack.part(b, n, m)
+  if n >= m then return b end
+  local part = slack.join(b)
+  part.mean = b.mean * n // m
+  part.alike = root(b.alike * b.alike // m * n)
+  return part
+end
+
+-- What divides all sizes and shared segments; 0: no more than 1 MiB does.
+function slack.base(b)
+  local base = join_grain(b.grain, SEGMENT)
+  return base > MiB and base or 0
 end
 
 -- Of so many requested bytes in all.
 function slack.bytes(b, bytes)
-  local exact, kept = b.tensors * SMALLEST, b.mean
-  if #b.rest == 0 and join_grain(b.grain, SEGMENT) > MiB then return exact end
-  local spread = root(b.alike * b.alike
-                      + DEVIATIONS * DEVIATIONS * b.square)
-  for _, rest in ipairs(b.rest) do kept = kept + rest end
+  local exact, kept, varies = b.tensors * SMALLEST, b.mean, b.square
+  if #b.least == 0 and slack.base(b) > 0 then return exact end
+  for _, x in ipairs(b.least) do
+    local range = MiB - (WORKSPACE_REST - x.bytes)
+    kept = kept + rest_of(x.bytes)
+    varies = varies - x.square + math.min(x.square, range * range // 4)
+  end
+  local alike = ALIKE_DEVIATIONS * b.alike
+  local spread = root(alike * alike + DEVIATIONS * DEVIATIONS * varies)
   kept = kept + math.max(spread, math.min(2 * spread, bytes // CHEAP - kept))
+  kept = math.max(kept, bytes // SURE)
   return exact + math.min(kept, b.large * MiB)
 end
 

@@ -11,7 +11,9 @@ local MiB <const> = 1 << 20
 
 -- ---- an instant: its terms, and its tensors as the allocator sees them ----
 
-local function instant() return {terms = {}, blocks = slack.blocks()} end
+local function instant(base)
+  return {terms = {}, blocks = slack.blocks(base)}
+end
 
 local function list(t, n, bytes) slack.add(t.blocks, n, bytes) end
 
@@ -128,7 +130,7 @@ end
 
 -- The MoE of the recompute (pricing.md 3).
 local function recompute(at)
-  local t, m = instant(), at.f.model
+  local t, m = instant(at.base), at.f.model
   local routed = pricing.ceil_div(at.pairs, m.top_k)
   local most, dispatch, peak = 0, 0, 1
   for i = 1, math.min(#at.moe.peaks, #whole) do
@@ -149,7 +151,7 @@ end
 
 -- The experts' backward, through FC2 or FC1.
 local function experts_backward(at, fc2)
-  local t, m, rank = instant(), at.f.model, at.f.lora_rank
+  local t, m, rank = instant(at.base), at.f.model, at.f.lora_rank
   local h, ff = m.hidden, m.expert_ffn
   local e = rank > 0 and math.max(8, rank) or 0
   local unit = m.experts // at.f.parallel.ep * e * ELEMENT
@@ -184,7 +186,7 @@ local function put_residual(at, t)
 end
 
 local function gdn_backward(at)
-  local t, m, w = instant(), at.f.model, pricing.widths(at.f.model)
+  local t, m, w = instant(at.base), at.f.model, pricing.widths(at.f.model)
   put_act(t, "gdn", 1, at.rows, w.conv)
   put_act(t, "gdn", 6, at.rows, w.wide)
   put_act(t, "gdn", 7, at.rows, w.value)
@@ -199,7 +201,7 @@ local function gdn_backward(at)
 end
 
 local function attention_backward(at)
-  local t, m, w = instant(), at.f.model, pricing.widths(at.f.model)
+  local t, m, w = instant(at.base), at.f.model, pricing.widths(at.f.model)
   local gate, c = m.attn_gate and 1 or 0, "attention"
   put_act(t, c, 1, at.rows, (1 + gate) * w.q + 2 * w.kv)
   put_act(t, c, 4 + gate, at.rows, w.q)
@@ -340,7 +342,17 @@ local function beside_but(f, rank, but)
 end
 
 -- SITES: the adapters that a layer may have, two tensors each.
-local SITES <const> = 15
+local SITES <const>, LARGE_GRADIENTS <const> = 15, 4
+
+-- All widths of adapters at ranks of whole blocks: nothing is rounded up.
+local function gradients_round(f)
+  local m, w, all = f.model, pricing.widths(f.model), 0
+  for _, n in ipairs{m.hidden, m.expert_ffn, m.shared_ffn, w.q, w.kv, w.value,
+                     w.conv} do
+    while n ~= 0 do all, n = n, all % n end
+  end
+  return all * f.lora_rank * ELEMENT % 512 ~= 0
+end
 
 local function gradient_blocks(f, group, rank)
   local unit = f.model.experts // f.parallel.ep * f.lora_rank * ELEMENT
@@ -350,9 +362,20 @@ local function gradient_blocks(f, group, rank)
     slack.in_hole(b, w[1], unit * w[2], group.attention_rows[rank] * row,
                   group.gdn_rows[rank] * row)
   end
-  b.tensors = 2 * SITES
+  b.tensors = gradients_round(f) and 2 * SITES or 0
   slack.repeats(b)
   return b
+end
+
+-- An instant's blocks and what is beside it. Of a layer's gradients no more
+-- lie in a hole without the grain than there are tensors without it.
+local function blocks_at(t, base, blocks, gradients, incoming)
+  local all = slack.join(t.blocks, blocks)
+  slack.add(all, 1, incoming)
+  if base > 0 then
+    gradients = slack.part(gradients, all.odd, LARGE_GRADIENTS)
+  end
+  return slack.join(all, gradients)
 end
 
 -- ---- a rank ---------------------------------------------------------------
@@ -360,7 +383,8 @@ end
 local function walk_layers(f, moe, group, rank, pending, above, beside, take)
   local at, row = {}, f.model.hidden * ELEMENT
   local boundaries, blocks = beside.boundaries, slack.join(beside.blocks)
-  local gradients = gradient_blocks(f, group, rank)
+  local own_blocks = gradient_blocks(f, group, rank)
+  local gradients = slack.blocks()
   for layer = f.layers, 1, -1 do
     local kind = f.model.kinds[layer]
     at[kind] = at[kind] or layers_of(f, moe, group, rank, kind)
@@ -370,12 +394,14 @@ local function walk_layers(f, moe, group, rank, pending, above, beside, take)
                   and pricing.input_layout(f.model, layer) ~= kind
     a.out_rows = pricing.rows(group, rank,
                               pricing.output_layout(f.model, layer))
+    a.base = slack.base(blocks)
     local incoming = a.out_rows * row
     for i, x in ipairs(instants(a, own)) do
       local terms = x[1].terms
-      if i == 2 and own > 0 then blocks = slack.join(blocks, gradients) end
-      local all = slack.join(x[1].blocks, blocks)
-      slack.add(all, 1, incoming)
+      if i == 2 and own > 0 then
+        gradients = slack.join(gradients, own_blocks)
+      end
+      local all = blocks_at(x[1], a.base, blocks, gradients, incoming)
       terms.boundaries = boundaries
       add(terms, "input_gradient", incoming)
       add(terms, "adapter_gradients", above + x[2])

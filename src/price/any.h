@@ -58,7 +58,8 @@ struct layer_instants {
 };
 void price_layer_instants(const struct layer_at *at,
                           struct layer_instants *out);
-const struct blocks *instant_blocks(struct instant *t);
+/* Those that base does not divide are counted. */
+const struct blocks *instant_blocks(struct instant *t, int64_t base);
 
 /* Pairs of a layer of that kind that rank r's EP group routes in all. */
 int64_t price_group_pairs(const struct price_facts *f, int64_t g, int64_t r,

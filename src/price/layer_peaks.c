@@ -341,13 +341,13 @@ static void attention_backward(const struct layer_at *at, struct instant *t)
 
 /* ---- all of them --------------------------------------------------------- */
 
-const struct blocks *instant_blocks(struct instant *t)
+const struct blocks *instant_blocks(struct instant *t, int64_t base)
 {
     int i;
 
-    if (t->counted) return &t->blocks;
+    if (t->counted && t->blocks.base == base) return &t->blocks;
     t->counted = true;
-    t->blocks = (struct blocks){.tensors = 0};
+    t->blocks = (struct blocks){.base = base};
     if (t->records != NULL) add_records(t, &t->blocks);
     for (i = 0; i < t->n; i++)
         blocks_add(&t->blocks, t->list[i].n, t->list[i].bytes);

@@ -21,6 +21,7 @@
 #define HEAD_CHUNK 512
 #define BLAS_WORKSPACE (INT64_C(32) << 20)
 #define F32 4
+#define SMALLEST_BLOCK 512
 
 static int64_t rows_of(const struct price_group *p, int64_t r,
                        enum layer_kind kind)
@@ -153,7 +154,7 @@ static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
 ** are there already being counted elsewhere; and their blocks. */
 struct beside {
     int64_t boundaries;
-    struct blocks blocks;
+    struct blocks blocks, gradients;
 };
 
 /* A group's boundaries, by the layout that they come in. */
@@ -225,6 +226,20 @@ static struct beside beside_but(const struct price_facts *f, int64_t r,
     return b;
 }
 
+enum { LARGE_GRADIENTS = 4 };       /* of a layer's experts */
+
+/* All widths of adapters at ranks of whole blocks: nothing is rounded up. */
+static bool gradients_round(const struct price_facts *f)
+{
+    const struct model *m = f->model;
+    int64_t all = num_gcd(num_gcd(m->hidden, m->expert_ffn),
+                          num_gcd(m->shared_ffn, model_q(m)));
+
+    all = num_gcd(all, num_gcd(model_kv(m), model_value(m)));
+    all = num_gcd(all, model_conv_channels(m));
+    return num_smul(all, f->lora_rank * PRICE_ELEMENT) % SMALLEST_BLOCK != 0;
+}
+
 /* Of one layer's adapter gradients those of the experts are the large. Layer
 ** after layer they are alike, and lie where boundaries were. */
 static struct blocks gradient_blocks(const struct price_facts *f, int64_t g,
@@ -235,14 +250,15 @@ static struct blocks gradient_blocks(const struct price_facts *f, int64_t g,
     struct blocks b = {.tensors = 0};
 
     for (i = 0; i < adapter_widths(f->model, width); i++) {
-        int64_t n = i == 0 ? 2 : 1, bytes = num_smul(unit, width[i]);
+        int64_t n = i == 0 ? LARGE_GRADIENTS - 2 : 1;
+        int64_t bytes = num_smul(unit, width[i]);
 
         blocks_alike(&b, n, bytes);
         blocks_in_hole(&b, n, bytes,
                        num_smul(f->group[g].attention_rows[r], row),
                        num_smul(f->group[g].gdn_rows[r], row));
     }
-    b.tensors = 2 * SITE_COUNT;
+    b.tensors = gradients_round(f) ? 2 * SITE_COUNT : 0;
     blocks_repeat(&b);
     return b;
 }
@@ -277,6 +293,22 @@ static bool same_slot(const struct price_facts *f, int64_t a, int64_t b)
 /* The dearest instants so far of one rank, by kind of layer. */
 struct dearest { int64_t bytes[LAYER_KINDS]; };
 
+/* An instant's blocks and what is beside it. A gradient that has the grain of
+** all that stays falls into a hole that has it, but for those beside tensors
+** that have not: into no more of a layer than there are of these. */
+static struct blocks blocks_at(struct instant *t, const struct beside *b,
+                               int64_t incoming)
+{
+    int64_t base = blocks_base(&b->blocks);
+    struct blocks all = *instant_blocks(t, base), gradients = b->gradients;
+
+    blocks_join(&all, &b->blocks);
+    blocks_add(&all, 1, incoming);
+    if (base > 0) blocks_part(&gradients, all.odd, LARGE_GRADIENTS);
+    blocks_join(&all, &gradients);
+    return all;
+}
+
 /* An instant with what is beside it, where that is dearer. */
 static void finish(struct instant *t, const struct beside *b, int64_t incoming,
                    int64_t gradients, int64_t *dearest,
@@ -285,13 +317,12 @@ static void finish(struct instant *t, const struct beside *b, int64_t incoming,
     int64_t bytes = num_sadd(num_sadd(t->sum, gradients),
                              num_sadd(b->boundaries, incoming));
     struct blocks all;
-    int64_t slack = blocks_most(t->tensors + b->blocks.tensors + 1,
-                                t->large + b->blocks.large + 1);
+    int64_t slack = blocks_most(
+        t->tensors + b->blocks.tensors + b->gradients.tensors + 1,
+        t->large + b->blocks.large + b->gradients.large + 1);
 
     if (num_sadd(bytes, slack) <= *dearest) return;
-    all = *instant_blocks(t);
-    blocks_join(&all, &b->blocks);
-    blocks_add(&all, 1, incoming);
+    all = blocks_at(t, b, incoming);
     slack = blocks_slack(&all, bytes);
     bytes = num_sadd(bytes, slack);
     if (bytes <= *dearest) return;
@@ -358,7 +389,7 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
         for (i = 0; i < INSTANTS; i++) {
             int64_t here = i == AT_RECOMPUTE ? 0
                            : i == AT_FC2 ? num_min(own, fc2) : own;
-            if (i == AT_FC2 && own > 0) blocks_join(&b.blocks, &gradients);
+            if (i == AT_FC2 && own > 0) blocks_join(&b.gradients, &gradients);
             finish(&at->at[i], &b, num_smul(x->at[kind].out_rows, w->row),
                    num_sadd(above, here), &d->bytes[kind], out->term[kind]);
         }

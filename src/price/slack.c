@@ -10,8 +10,17 @@
 #define OWN_STEP (INT64_C(2) << 20)
 #define WORKSPACE_REST (OWN_STEP - 1024)
 #define MOST (INT64_C(1) << 53)
+/* A normal law exceeds three deviations once in 740 times. */
 #define DEVIATIONS 3
-#define CHEAP 50                /* a part that is soon paid */
+/* What two blocks that repeat keep is correlated by no more than a ninth on
+** average (pricing.md 13, measured): three deviations of the sum of many are
+** one of all alike. */
+#define ALIKE_DEVIATIONS 1
+/* A planner admits with a tenth on top. While all of it is less than a fiftieth
+** the spread counts twice; what could be kept at most, which no wave exceeds,
+** is charged up to a hundredth. */
+#define CHEAP 50
+#define SURE 100
 
 /* ---- one block ----------------------------------------------------------- */
 
@@ -22,17 +31,14 @@
 **   mean     b (ln(1 + u / b) - u / (b + u))          = 3 u^2 / (6 b + 8 u)
 **   square   b u (1 + b / (b + u) - 2 b / u ln(1 + u / b)) = u^3 / (3 b + 5 u)
 **
-** where the fractions are within 11 % for every b from u on. Segments of their
-** own have a rest that is known; into those of others they fall as the least of
-** them would. */
+** where the fractions are within 11 % for every b from u on. Blocks that could
+** have segments of their own fall into those of others, where the least of
+** them stand for all. */
 static int64_t expected(int64_t bytes)
 {
-    int64_t b = num_min(bytes, OWN_SEGMENT), rest;
-    int64_t mean = 3 * LARGE_BLOCK * LARGE_BLOCK / (6 * b + 8 * LARGE_BLOCK);
+    int64_t b = num_min(bytes, OWN_SEGMENT);
 
-    if (bytes < OWN_SEGMENT) return mean;
-    rest = num_round_up(bytes, OWN_STEP) - bytes;
-    return num_max(mean, rest <= LARGE_BLOCK ? rest : 0);
+    return 3 * LARGE_BLOCK * LARGE_BLOCK / (6 * b + 8 * LARGE_BLOCK);
 }
 
 static int64_t square(int64_t bytes)
@@ -68,63 +74,73 @@ static int64_t grain_of(int64_t bytes)
     return join_grain(block, num_round_up(bytes, OWN_STEP));
 }
 
-static void add_rest(struct blocks *b, int64_t rest)
+static void add_least(struct blocks *b, struct least x)
 {
-    int i = WORKSPACES;
+    int i = WORKSPACES - 1;
 
-    if (rest <= b->rest[WORKSPACES - 1]) return;
-    while (--i > 0 && b->rest[i - 1] < rest) b->rest[i] = b->rest[i - 1];
-    b->rest[i] = rest;
+    if (b->least[i].bytes > 0 && b->least[i].bytes <= x.bytes) return;
+    for (; i > 0 && (b->least[i - 1].bytes == 0
+                     || b->least[i - 1].bytes > x.bytes); i--)
+        b->least[i] = b->least[i - 1];
+    b->least[i] = x;
 }
 
-/* False: no blocks of the large pool. */
-static bool count(struct blocks *b, int64_t n, int64_t *bytes, int64_t *mean)
+/* What one is charged beyond its mean to fill what a workspace leaves. */
+static int64_t rest_of(int64_t bytes)
 {
-    int64_t i, rest;
+    return WORKSPACE_REST - bytes - expected(bytes);
+}
+
+/* False: no blocks of the large pool. own: what of a block's variance is
+** summed. */
+static bool count(struct blocks *b, int64_t n, int64_t *bytes, bool own)
+{
+    int64_t i, grain;
 
     if (n == 0 || *bytes == 0) return false;
     b->tensors += n;
     if (*bytes <= LARGE_BLOCK) return false;
     *bytes = num_min(*bytes, MOST);
-    *mean = expected(*bytes);
-    rest = WORKSPACE_REST - *bytes - *mean;
+    grain = grain_of(*bytes);
     b->large += n;
-    b->grain = join_grain(b->grain, grain_of(*bytes));
-    for (i = 0; rest > 0 && i < num_min(n, WORKSPACES); i++)
-        add_rest(b, rest);
+    b->grain = join_grain(b->grain, grain);
+    if (b->base > 0 && grain % b->base != 0) b->odd += n;
+    if (rest_of(*bytes) <= 0) return true;
+    for (i = 0; i < num_min(n, WORKSPACES); i++)
+        add_least(b, (struct least){*bytes, own ? square(*bytes) : 0});
     return true;
 }
 
 void blocks_add(struct blocks *b, int64_t n, int64_t bytes)
 {
-    int64_t mean;
-
-    if (!count(b, n, &bytes, &mean)) return;
-    b->mean += n * mean;
+    if (!count(b, n, &bytes, true)) return;
+    b->mean += n * expected(bytes);
     b->square += n * square(bytes);
 }
 
+/* Segments of their own have a rest that is known; the last block of a shared
+** one may keep what is left. */
 void blocks_fresh(struct blocks *b, int64_t n, int64_t bytes)
 {
-    int64_t mean, fit, rest;
+    int64_t fit, rest;
 
-    if (!count(b, n, &bytes, &mean)) return;
+    if (!count(b, n, &bytes, true)) return;
     b->square += n * square(bytes);
     if (bytes >= OWN_SEGMENT) {
-        b->mean += n * mean;
+        rest = num_round_up(bytes, OWN_STEP) - bytes;
+        b->mean += n * num_max(expected(bytes),
+                               rest <= LARGE_BLOCK ? rest : 0);
         return;
     }
-    fit = SEGMENT / bytes;          /* the last of a segment may keep it */
+    fit = SEGMENT / bytes;
     rest = SEGMENT - fit * num_round_up(bytes, SMALLEST);
     if (rest <= LARGE_BLOCK) b->mean += n / fit * num_max(0, rest);
 }
 
 void blocks_alike(struct blocks *b, int64_t n, int64_t bytes)
 {
-    int64_t mean;
-
-    if (!count(b, n, &bytes, &mean)) return;
-    b->mean += n * mean;
+    if (!count(b, n, &bytes, false)) return;
+    b->mean += n * expected(bytes);
     b->square += n * n * square(bytes);
 }
 
@@ -134,22 +150,24 @@ void blocks_repeat(struct blocks *b)
     b->square = 0;
 }
 
-static int64_t half_rest(int64_t bytes, int64_t hole)
+static int64_t hole_rest(int64_t bytes, int64_t hole)
 {
-    int64_t rest;
+    int64_t row, rest;
 
     if (hole <= LARGE_BLOCK || hole > MOST) return 0;
-    rest = num_round_up(num_min(bytes, MOST), hole) - bytes;
-    return rest <= LARGE_BLOCK ? num_max(0, rest / 2) : 0;
+    row = num_ceil_div(bytes, hole);
+    rest = row * hole - bytes;
+    return rest <= LARGE_BLOCK ? rest / num_max(2, row) : 0;
 }
 
 void blocks_in_hole(struct blocks *b, int64_t n, int64_t bytes, int64_t hole,
                     int64_t other)
 {
-    int64_t half = num_max(half_rest(bytes, hole), half_rest(bytes, other));
+    int64_t rest;
 
     if (bytes <= LARGE_BLOCK || bytes > MOST) return;
-    b->mean += n * num_max(0, half - expected(bytes));
+    rest = num_max(hole_rest(bytes, hole), hole_rest(bytes, other));
+    b->mean += n * num_max(0, rest - expected(bytes));
 }
 
 void blocks_join(struct blocks *b, const struct blocks *other)
@@ -162,8 +180,9 @@ void blocks_join(struct blocks *b, const struct blocks *other)
     b->alike += other->alike;
     b->square += other->square;
     b->grain = join_grain(b->grain, other->grain);
-    for (i = 0; i < WORKSPACES && other->rest[i] > 0; i++)
-        add_rest(b, other->rest[i]);
+    b->odd += other->odd;
+    for (i = 0; i < WORKSPACES && other->least[i].bytes > 0; i++)
+        add_least(b, other->least[i]);
 }
 
 void blocks_grain(struct blocks *b, int64_t bytes)
@@ -181,20 +200,49 @@ void blocks_drop(struct blocks *b, const struct blocks *other)
     b->square -= other->square;
 }
 
+void blocks_part(struct blocks *b, int64_t n, int64_t m)
+{
+    if (n >= m) return;
+    b->mean = b->mean * n / m;
+    b->alike = root(num_smul(b->alike, b->alike) / m * n);
+}
+
 /* ---- the bytes ----------------------------------------------------------- */
+
+int64_t blocks_base(const struct blocks *b)
+{
+    int64_t base = join_grain(b->grain, SEGMENT);
+
+    return base > LARGE_BLOCK ? base : 0;
+}
+
+/* Of a block whose share of the mean and of a rest is charged already, what
+** may still differ is what a whole MiB is more; of numbers in a range the
+** variance is at most a quarter of its square. */
+static int64_t square_left(const struct least *x)
+{
+    int64_t range = LARGE_BLOCK - (WORKSPACE_REST - x->bytes);
+
+    return num_min(x->square, range * range / 4);
+}
 
 int64_t blocks_slack(const struct blocks *b, int64_t bytes)
 {
-    int64_t kept = b->mean, spread;
+    int64_t kept = b->mean, square = b->square, alike, spread;
     int i;
 
     /* holes between blocks of one grain have it too: nothing is left of them */
-    if (b->rest[0] == 0 && join_grain(b->grain, SEGMENT) > LARGE_BLOCK)
+    if (b->least[0].bytes == 0 && blocks_base(b) > 0)
         return b->tensors * SMALLEST;
-    spread = root(num_sadd(num_smul(b->alike, b->alike),
-                           num_smul(DEVIATIONS * DEVIATIONS, b->square)));
-    for (i = 0; i < WORKSPACES; i++) kept += b->rest[i];
+    for (i = 0; i < WORKSPACES && b->least[i].bytes > 0; i++) {
+        kept += rest_of(b->least[i].bytes);
+        square -= b->least[i].square - square_left(&b->least[i]);
+    }
+    alike = ALIKE_DEVIATIONS * b->alike;
+    spread = root(num_sadd(num_smul(alike, alike),
+                           num_smul(DEVIATIONS * DEVIATIONS, square)));
     kept += num_max(spread, num_min(2 * spread, bytes / CHEAP - kept));
+    kept = num_max(kept, bytes / SURE);
     return b->tensors * SMALLEST + num_min(kept, b->large * LARGE_BLOCK);
 }
 

@@ -19,26 +19,32 @@
 ** rest lies there for as long as they do. */
 enum { WORKSPACES = 5 };
 
+/* Of the smallest blocks: bytes, and what of their variance is in the sum. */
+struct least { int64_t bytes, square; };
+
 /* Tensors that are alive together. All zero: none. */
 struct blocks {
-    int64_t tensors;        /* how many, */
+    int64_t tensors;        /* how many that are rounded up to 512 bytes, */
     int64_t large;          /* and how many of more than 1 MiB: of these */
     int64_t mean;           /* what they keep on average, */
-    int64_t alike;          /* deviations of those that may all keep alike, */
+    int64_t alike;          /* deviations of those that repeat, */
     int64_t square;         /* and variances of the others, summed */
     int64_t grain;          /* what divides all their sizes */
-    int64_t rest[WORKSPACES];   /* what the smallest would keep beyond the
-                                   mean behind a workspace, most first */
+    int64_t base, odd;      /* how many that base does not divide; 0: not
+                               asked for */
+    struct least least[WORKSPACES];     /* the smallest of more than 1 MiB
+                                           behind workspaces, ascending */
 };
 
 /* n tensors of so many bytes: each falls into a hole of its own. */
 void blocks_add(struct blocks *b, int64_t n, int64_t bytes);
 /* n that are made one after another when the layers' are gone. */
 void blocks_fresh(struct blocks *b, int64_t n, int64_t bytes);
-/* n that what lies between them makes alike: what one keeps all may keep. */
+/* n that what lies between them makes alike: what one keeps more may keep. */
 void blocks_alike(struct blocks *b, int64_t n, int64_t bytes);
 /* Those n lie where others of so many bytes, or so many, have been freed:
-** several in one, of which the last keeps the rest as often as not. */
+** the last of them keeps the rest as often as not, or, where it takes more than
+** two in a row, once in as many. */
 void blocks_in_hole(struct blocks *b, int64_t n, int64_t bytes, int64_t hole,
                     int64_t other);
 /* One that comes and goes beside them. */
@@ -47,8 +53,13 @@ void blocks_grain(struct blocks *b, int64_t bytes);
 ** joined: they are alike. */
 void blocks_repeat(struct blocks *b);
 void blocks_join(struct blocks *b, const struct blocks *other);
-/* Takes back what was joined, but for its grain and rests. */
+/* Takes back what was joined, but for its grain and the smallest. */
 void blocks_drop(struct blocks *b, const struct blocks *other);
+/* Where no more than n of m lie in a hole that keeps something. */
+void blocks_part(struct blocks *b, int64_t n, int64_t m);
+/* What divides these and all segments that are shared; 0: no more than 1 MiB
+** does. What falls between blocks of it keeps nothing. */
+int64_t blocks_base(const struct blocks *b);
 
 /* Bytes that are allocated beyond the bytes that are asked for in all: the
 ** means, and their spread; twice that while all of it is less than a fiftieth

@@ -12,7 +12,7 @@ $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 >a; sed -n 1,7p a
 $ sed -n '/^busiest/,/^per-rank-any/p' a
 > busiest-rank later     480,542,720   8,639,802,067  48,632,025,043  28,967,974,957 fits        129,921
 > per-rank     later     480,542,720   8,321,454,394  48,313,677,370  29,286,322,630 fits        133,240
-> per-rank-any later     480,542,720   7,312,379,154  47,304,602,130  30,295,397,870 fits        152,324
+> per-rank-any later     480,542,720   7,359,802,223  47,352,025,199  30,247,974,801 fits        152,324
 $ grep ^simulated a
 >* simulated    later * fits *
 >* simulated: three waves on the dry device, * rank * dispatch buffers; its peak is in *
@@ -68,8 +68,8 @@ $ head -n 1 p/fit.dat; cut -d ' ' -f 1 p/fit.dat | sed 1d | paste -s -d ' '; gre
 > 20753 41506 62260 83013 103767 124520 145274 166027 186781 207534 228288 249041 269795 290548 311301 332055
 > 16
 $ grep '^2\(0753\|69795\) ' p/fit.dat
-> 20753 15.235809 14.677533 14.514611 14.463620
-> 269795 77.110182 78.524756 76.311786 75.844945
+> 20753 15.235809 14.677533 14.514611 14.493210
+> 269795 77.110182 78.524756 76.311786 75.864891
 $ sed '1,/^set grid/d' p/fit.gp
 > set title "What a rank takes of its device"
 > set xlabel "tokens in the wave"

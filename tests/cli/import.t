@@ -15,11 +15,11 @@ $ grep '^import.*max,.*\(total\|raw\|admitted\),' p/records.csv
 > import,pr-accuracy,real-40,0,cold,max,busiest-rank,admitted,28414530037,ok,
 > import,pr-accuracy,real-40,0,cold,max,per-rank,raw,25818107903,ok,
 > import,pr-accuracy,real-40,0,cold,max,per-rank,admitted,28399918693,ok,
-> import,pr-accuracy,real-40,0,cold,max,per-rank-any,raw,22678877047,ok,
-> import,pr-accuracy,real-40,0,cold,max,per-rank-any,admitted,24946764751,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank-any,raw,22712669864,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank-any,admitted,24983936850,ok,
 $ peakproof report p >files; grep -c imported.md files; grep '`real-40`' p/imported.md | tr -s ' '
 > 1
-> | `real-40` | cold | 96,794 | 24.040 | 70.000 | 1 | none | +7.5 % | +18.2 % | +7.4 % | +18.1 % | -5.7 % UNDER | +3.8 % |
+> | `real-40` | cold | 96,794 | 24.040 | 70.000 | 1 | none | +7.5 % | +18.2 % | +7.4 % | +18.1 % | -5.5 % UNDER | +3.9 % |
 $ grep '^import' p/peaks.csv
 > import,pr-accuracy,real-40,0,cold,0,23300000000,23200000000,70000000000,0,none,,,other,,,,
 > import,pr-accuracy,real-40,0,cold,1,24040000000,24000000000,70000000000,0,none,,,other,,,,

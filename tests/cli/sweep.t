@@ -124,7 +124,7 @@ $ peakproof report all >/dev/null; sed -n '/^## Waves/,/^`per-rank-any/p' all/ac
 > | estimator | waves | under | least | 5 % | median | 95 % | most | admitted under |
 > | `busiest-rank` | 24 | 7 | X UNDER | X UNDER | X | X | X | 0 |
 > | `per-rank` | 8 | 6 | X UNDER | X UNDER | X UNDER | X | X | 0 |
-> | `per-rank-any` | 24 | 0 | X | X | X | X | X | 0 |
+> | `per-rank-any` | 24 | 0 | 0.0 % | X | X | X | X | 0 |
 > 
 > `per-rank-any`: 0 of 24 waves are under. The furthest under, if any, then the
 $ grep -c '^| `000' all/accuracy.md; grep '^## ' all/accuracy.md

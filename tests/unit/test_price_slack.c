@@ -10,6 +10,7 @@
 
 #include <math.h>
 
+#include "base/num.h"
 #include "price/slack.h"
 
 #define MIB ((int64_t)1 << 20)
@@ -70,20 +71,23 @@ static void test_holes(void **state)
     }
 }
 
-/* A segment's rest is known from 10 MiB on: of 11.25 MiB three quarters are
-** left, of 13 MiB one; of 12.5 MiB more than is kept. */
+/* Made when there is nothing else, one of 10 MiB or more has its segment's
+** rest: of 11.25 MiB three quarters are left, of 13 MiB one; of 12.5 MiB more
+** than is kept. Others fall into holes, like 10 MiB. */
 static void test_own_segments(void **state)
 {
     struct blocks b = {.tensors = 0};
     int64_t mean = 3 * MIB / 68;
 
     (void)state;
-    blocks_add(&b, 1, 11 * MIB + MIB / 4);
+    blocks_fresh(&b, 1, 11 * MIB + MIB / 4);
     assert_int_equal(b.mean, MIB * 3 / 4);
-    blocks_add(&b, 2, 13 * MIB);
+    blocks_fresh(&b, 2, 13 * MIB);
     assert_int_equal(b.mean, MIB * 3 / 4 + 2 * MIB);
-    blocks_add(&b, 1, 12 * MIB + MIB / 2);
+    blocks_fresh(&b, 1, 12 * MIB + MIB / 2);
     assert_int_equal(b.mean, MIB * 3 / 4 + 2 * MIB + mean);
+    blocks_add(&b, 1, 13 * MIB);
+    assert_int_equal(b.mean, MIB * 3 / 4 + 2 * MIB + 2 * mean);
 }
 
 /* Blocks of one grain leave holes of that grain, unless a segment of 20 MiB, or
@@ -96,7 +100,6 @@ static void test_grain(void **state)
     assert_int_equal(slack_of(9, 2 * MIB), 9 * 512);
     assert_int_equal(slack_of(9, 5 * MIB / 2), 9 * 512);
     assert_true(slack_of(9, 3 * MIB) > 9 * 512);
-    assert_true(slack_of(1, 45 * MIB / 4) >= 3 * MIB / 4);
     blocks_add(&b, 9, 2 * MIB);
     blocks_add(&b, 1, 6 * MIB);
     assert_int_equal(blocks_slack(&b, 0), 10 * 512);
@@ -104,24 +107,82 @@ static void test_grain(void **state)
     assert_true(blocks_slack(&b, 0) > 10 * 512);
 }
 
-/* The five smallest find the rests of the workspaces, no more. */
+static int64_t root(int64_t x)
+{
+    int64_t r = (int64_t)sqrt((double)x);
+
+    while (r > x / r) r--;
+    while (r + 1 <= x / (r + 1)) r++;
+    return r;
+}
+
+/* The five smallest find the rests of the workspaces, no more; and what is
+** charged of it cannot vary any more. */
 static void test_workspace_rests(void **state)
 {
     struct blocks b = {.tensors = 0};
-    int64_t size = 3 * MIB / 2, mean;
+    int64_t size = 5 * MIB / 4, range = size - MIB + 1024, mean, square;
+    int64_t spread;
 
     (void)state;
     blocks_add(&b, 1, size);
     mean = b.mean;
-    assert_int_equal(b.rest[0], REST - size - mean);
-    assert_int_equal(b.rest[1], 0);
+    square = b.square;
+    assert_int_equal(b.least[0].bytes, size);
+    assert_int_equal(b.least[1].bytes, 0);
+    assert_true(range * range / 4 < square);
+    spread = root(9 * (range * range / 4));
+    assert_int_equal(blocks_slack(&b, 0),
+                     512 + num_min(MIB, REST - size + spread));
     blocks_add(&b, 1, size - 4096);
-    assert_true(b.rest[0] > b.rest[1]);
-    assert_int_equal(b.rest[1], REST - size - mean);
+    assert_int_equal(b.least[0].bytes, size - 4096);
+    assert_int_equal(b.least[1].bytes, size);
     blocks_add(&b, 9, size);
-    assert_int_equal(b.rest[4], REST - size - mean);
-    assert_int_equal(b.mean >= 10 * mean, 1);
+    assert_int_equal(b.least[4].bytes, size);
+    assert_true(b.mean >= 10 * mean);
     assert_true(blocks_slack(&b, 0) <= blocks_most(b.tensors, b.large));
+    blocks_add(&b, 1, 2 * MIB);             /* does not fit there */
+    assert_int_equal(b.least[4].bytes, size);
+}
+
+/* Of those that repeat the variance is not in the sum that it comes off. */
+static void test_alike_rests(void **state)
+{
+    struct blocks b = {.tensors = 0};
+    int64_t size = 3 * MIB / 2;
+
+    (void)state;
+    blocks_alike(&b, 1, size);
+    blocks_repeat(&b);
+    assert_int_equal(b.least[0].square, 0);
+    assert_int_equal(blocks_slack(&b, 0),
+                     512 + num_min(MIB, REST - size + b.alike));
+}
+
+/* A base of 2 MiB: 3 and 5 are odd to it, 4 is not. */
+static void test_odd(void **state)
+{
+    struct blocks b = {.base = 2 * MIB}, part = {.tensors = 0};
+
+    (void)state;
+    blocks_add(&b, 2, 3 * MIB);
+    blocks_add(&b, 1, 5 * MIB);
+    blocks_add(&b, 7, 4 * MIB);
+    blocks_add(&b, 7, MIB);
+    assert_int_equal(b.odd, 3);
+    blocks_alike(&part, 4, 4 * MIB);
+    blocks_repeat(&part);
+    assert_int_equal(blocks_base(&part), 4 * MIB);
+    b = part;
+    blocks_part(&part, 4, 4);
+    assert_int_equal(part.mean, b.mean);
+    blocks_part(&part, 1, 4);
+    assert_int_equal(part.mean, b.mean / 4);
+    assert_int_equal(part.alike, root(b.alike * b.alike / 4));
+    blocks_part(&part, 0, 4);
+    assert_int_equal(part.mean + part.alike, 0);
+    blocks_grain(&b, 3 * MIB);
+    assert_int_equal(blocks_base(&b), 0);
 }
 
 /* Alike ones spread as one, others as their root. */
@@ -162,7 +223,8 @@ static void test_fresh(void **state)
 }
 
 /* 24 MiB of boundary take one gradient of 16 MiB (8 are left, cut off) or
-** three of 8 (nothing), or one of 23.5. */
+** three of 8 (nothing), or one of 23.5; two of 4.375 or five of 1.75 take one
+** of 8. */
 static void test_in_hole(void **state)
 {
     struct blocks b = {.tensors = 0};
@@ -173,10 +235,16 @@ static void test_in_hole(void **state)
     assert_int_equal(b.mean, 0);
     blocks_in_hole(&b, 2, 16 * MIB, 24 * MIB, 33 * MIB / 2);
     assert_int_equal(b.mean, 2 * (MIB / 4 - 3 * MIB / 68));
+    b.mean = 0;             /* two in a row as often, five once in five */
+    blocks_in_hole(&b, 1, 8 * MIB, 35 * MIB / 8, 0);
+    assert_int_equal(b.mean, 3 * MIB / 8 - 3 * MIB / 56);
+    b.mean = 0;
+    blocks_in_hole(&b, 1, 8 * MIB, 7 * MIB / 4, 0);
+    assert_int_equal(b.mean, 3 * MIB / 4 / 5 - 3 * MIB / 56);
 }
 
 /* Twice the spread where that costs less than a fiftieth, and what does of it
-** where it does not. */
+** where it does not; all that can be kept where that is a hundredth. */
 static void test_cheap(void **state)
 {
     struct blocks b = {.tensors = 0};
@@ -186,10 +254,13 @@ static void test_cheap(void **state)
     blocks_add(&b, 30, 5 * MIB + 512);
     least = blocks_slack(&b, 0);
     spread = least - 30 * 512 - b.mean;
-    assert_int_equal(blocks_slack(&b, INT64_MAX), least + spread);
+    assert_int_equal(blocks_slack(&b, 50 * (b.mean + 2 * spread)),
+                     least + spread);
     assert_int_equal(blocks_slack(&b, 50 * (b.mean + spread)), least);
     assert_int_equal(blocks_slack(&b, 50 * (b.mean + spread + MIB / 2)),
                      least + MIB / 2);
+    assert_int_equal(blocks_slack(&b, 100 * 29 * MIB), 30 * 512 + 29 * MIB);
+    assert_int_equal(blocks_slack(&b, INT64_MAX), blocks_most(30, 30));
 }
 
 /* Sums that fit nothing stay in bounds. */
@@ -214,6 +285,8 @@ int main(void)
         cmocka_unit_test(test_own_segments),
         cmocka_unit_test(test_grain),
         cmocka_unit_test(test_workspace_rests),
+        cmocka_unit_test(test_alike_rests),
+        cmocka_unit_test(test_odd),
         cmocka_unit_test(test_alike),
         cmocka_unit_test(test_fresh),
         cmocka_unit_test(test_in_hole),
