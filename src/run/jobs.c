@@ -1,10 +1,12 @@
 /*
 ** jobs.c - see run.h: cases one after the other, or in worker processes.
 **
-** A worker is forked for one case and sends its packed result through a
-** pipe. The parent reads all pipes at once, keeps results that came early,
-** and hands them over in order. A worker that ends without a whole result
-** (killed, crashed) makes a failed case; the others go on. Workers leave
+** A worker is forked for one case, or, where there are very many, for some in
+** a row: a fork costs more the more the parent holds. It sends each packed
+** result through a pipe. The parent reads all pipes at once, keeps results that
+** came early, and hands them over in order. A worker that ends without a whole
+** result (killed, crashed) makes a failed case; those behind it, like the
+** others, go on. Workers leave
 ** SIGINT and SIGTERM to the parent, let go of the folder's lock, and end when
 ** the parent does, however it does.
 */
@@ -21,14 +23,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "run/run.h"
 
-enum { MAX_WORKERS = 256 };
+enum { MAX_WORKERS = 256, MOST_IN_A_ROW = 16, ROUNDS = 16 };
+
+struct span { int64_t first, end; };
 
 struct worker {
     pid_t pid;              /* 0: free */
     int fd;
-    int64_t job;
+    struct span left;       /* the first is running */
     struct buf got;
 };
 
@@ -36,6 +41,9 @@ struct pool {
     const struct run_context *x;
     const struct run_job *job;
     int64_t n_job, next_start, next_done;
+    int64_t row;            /* jobs that a worker is forked for, at most */
+    struct span again[MAX_WORKERS];     /* left by workers that died */
+    int64_t n_again;
     struct worker worker[MAX_WORKERS];
     int64_t n_worker, busy;
     struct case_result *result;     /* [n_job] */
@@ -55,28 +63,68 @@ static void leave_parent(const struct run_context *x, pid_t parent)
         _exit(1);
 }
 
-/* The child's whole life: never returns. Its exit code is the errno of what
-** kept its result from being sent. */
-static void work(const struct run_context *x, const struct run_job *j, int fd)
+/* 0, or errno. */
+static int send_all(int fd, const void *data, size_t bytes)
+{
+    size_t sent = 0;
+
+    while (sent < bytes) {
+        ssize_t n = write(fd, (const char *)data + sent, bytes - sent);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return errno;
+        sent += (size_t)n;
+    }
+    return 0;
+}
+
+/* One case and its result, behind its length. Does not return on failure: the
+** exit code is the errno of what kept the result from being sent. */
+static void work_one(const struct run_context *x, const struct run_job *j,
+                     int fd)
 {
     struct case_result r;
     struct buf b = BUF_INIT;
-    size_t sent = 0;
+    uint64_t bytes;
+    int rc;
 
     run_case(x, j->scenario, j->index, &r);
     if (*x->interrupt != 0) _exit(1);   /* it came before we were forked */
     case_result_pack(&r, &b);
-    while (!b.failed && sent < b.len) {
-        ssize_t n = write(fd, b.data + sent, b.len - sent);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) break;
-        sent += (size_t)n;
+    if (b.failed) _exit(ENOMEM);
+    bytes = b.len;
+    rc = send_all(fd, &bytes, sizeof bytes);
+    if (rc == 0) rc = send_all(fd, b.data, b.len);
+    if (rc != 0) _exit(rc);
+    buf_free(&b);
+    case_result_free(&r);
+}
+
+/* The child's whole life: never returns. */
+static void work(const struct pool *p, struct span jobs, int fd)
+{
+    int64_t i;
+
+    for (i = jobs.first; i < jobs.end; i++) work_one(p->x, &p->job[i], fd);
+    _exit(0);
+}
+
+/* What died workers left comes first: nothing is handed over before it. */
+static bool next_span(struct pool *p, struct span *out)
+{
+    if (p->n_again > 0) {
+        *out = p->again[--p->n_again];
+        return true;
     }
-    _exit(b.failed ? ENOMEM : sent < b.len ? errno : 0);
+    out->first = p->next_start;
+    out->end = out->first + p->row < p->n_job ? out->first + p->row
+                                              : p->n_job;
+    p->next_start = out->end;
+    return out->first < out->end;
 }
 
 /* A worker is a fork: it has the scenarios already, and dies alone. */
-static int start(struct pool *p, struct worker *w, struct err *e)
+static int start(struct pool *p, struct worker *w, struct span jobs,
+                 struct err *e)
 {
     pid_t parent = getpid();
     int fd[2], i;
@@ -99,43 +147,79 @@ static int start(struct pool *p, struct worker *w, struct err *e)
         close(fd[0]);
         for (i = 0; i < p->n_worker; i++)
             if (p->worker[i].pid != 0) close(p->worker[i].fd);
-        work(p->x, &p->job[p->next_start], fd[1]);
+        work(p, jobs, fd[1]);
     }
     close(fd[1]);
     w->fd = fd[0];
-    w->job = p->next_start++;
+    w->left = jobs;
     p->busy++;
     return ERR_OK;
 }
 
 static int start_some(struct pool *p, struct err *e)
 {
+    struct span jobs;
     int64_t i;
     int rc = ERR_OK;
 
     for (i = 0; i < p->n_worker && rc == ERR_OK; i++)
-        if (p->worker[i].pid == 0 && p->next_start < p->n_job)
-            rc = start(p, &p->worker[i], e);
+        if (p->worker[i].pid == 0 && next_span(p, &jobs))
+            rc = start(p, &p->worker[i], jobs, e);
     return rc;
 }
 
 /* A worker ended without a whole result. Where the run is interrupted, that
 ** says nothing of the case. */
-static void finish_died(struct pool *p, const struct worker *w,
-                        const char *how)
+static void finish_died(struct pool *p, struct worker *w, const char *how)
 {
-    const struct run_job *j = &p->job[w->job];
+    int64_t i = w->left.first;
+    const struct run_job *j = &p->job[i];
 
-    if (*p->x->interrupt != 0) return;
-    run_case_died(p->x, j->scenario, j->index, how, &p->result[w->job]);
-    p->there[w->job] = true;
+    if (*p->x->interrupt != 0 || i == w->left.end) return;
+    w->left.first++;
+    run_case_died(p->x, j->scenario, j->index, how, &p->result[i]);
+    p->there[i] = true;
 }
 
-/* The worker has closed its pipe: reap it, and see what it sent. */
+static void take_one(struct pool *p, struct worker *w, const char *data,
+                     size_t bytes)
+{
+    int64_t i = w->left.first;
+    struct err e = {ERR_OK, ""};
+    char how[1200];
+
+    if (case_result_unpack(data, bytes, &p->result[i], &e) == ERR_OK) {
+        w->left.first++;
+        p->there[i] = true;
+        return;
+    }
+    snprintf(how, sizeof how, "early: %s", e.text);
+    finish_died(p, w, how);
+}
+
+/* The results that are whole. */
+static void take_some(struct pool *p, struct worker *w)
+{
+    size_t at = 0;
+    uint64_t bytes;
+
+    while (w->left.first < w->left.end &&
+           w->got.len - at >= sizeof bytes) {
+        memcpy(&bytes, w->got.data + at, sizeof bytes);
+        if (bytes > w->got.len - at - sizeof bytes) break;
+        at += sizeof bytes;
+        take_one(p, w, w->got.data + at, bytes);
+        at += bytes;
+    }
+    if (at == 0) return;
+    w->got.len -= at;
+    memmove(w->got.data, w->got.data + at, w->got.len);
+}
+
+/* The worker has closed its pipe: reap it. What it did not begin is begun
+** again. */
 static void finish(struct pool *p, struct worker *w)
 {
-    struct case_result *r = &p->result[w->job];
-    struct err e = {ERR_OK, ""};
     char how[1200];
     int status = 0;
 
@@ -149,13 +233,11 @@ static void finish(struct pool *p, struct worker *w)
         snprintf(how, sizeof how, "early: %s",
                  strerror(w->got.failed ? ENOMEM : WEXITSTATUS(status)));
         finish_died(p, w, how);
-    } else if (case_result_unpack(buf_text(&w->got), w->got.len, r, &e) !=
-               ERR_OK) {
-        snprintf(how, sizeof how, "early: %s", e.text);
-        finish_died(p, w, how);
-    } else {
-        p->there[w->job] = true;
+    } else if (w->left.first < w->left.end) {
+        finish_died(p, w, "early: its result is not whole");
     }
+    if (w->left.first < w->left.end && *p->x->interrupt == 0)
+        p->again[p->n_again++] = w->left;
     buf_free(&w->got);
     w->pid = 0;
     p->busy--;
@@ -166,10 +248,12 @@ static void read_some(struct pool *p, struct worker *w)
     char chunk[65536];
     ssize_t n = read(w->fd, chunk, sizeof chunk);
 
-    if (n > 0)
+    if (n > 0) {
         buf_put(&w->got, chunk, (size_t)n);
-    else if (n == 0 || errno != EINTR)
+        if (!w->got.failed) take_some(p, w);
+    } else if (n == 0 || errno != EINTR) {
         finish(p, w);
+    }
 }
 
 /* Waits until some worker has something to say, a signal, or a moment. */
@@ -265,10 +349,12 @@ int run_jobs(const struct run_context *x, const struct run_job *job,
 {
     struct pool p = {
         .x = x, .job = job, .n_job = n_job, .done = done, .ctx = ctx,
-        .n_worker = n_workers < MAX_WORKERS ? n_workers : MAX_WORKERS
+        .n_worker = n_workers < MAX_WORKERS ? n_workers : MAX_WORKERS,
+        .row = 1
     };
 
     assert(n_job >= 0 && n_workers >= 1);
     if (n_job == 0) return ERR_OK;
+    p.row = num_max(1, num_min(MOST_IN_A_ROW, n_job / (p.n_worker * ROUNDS)));
     return n_workers <= 1 ? run_here(&p, e) : run_pool(&p, e);
 }

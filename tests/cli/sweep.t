@@ -137,3 +137,30 @@ $ peakproof run --model Qwen3-30B-A3B --lengths 200 --cp 2 --ep 1 --layers 4 --w
 > ## What knowing of routing is worth
 > 0
 = 1
+
+# Of very many cases a worker takes several. One that dies ends its case alone:
+# those behind it are begun again, and all stand in order.
+
++ many.lua
+| local list = {}
+| for i = 1, 120 do
+|   list[i] = {name = ("c%03d"):format(i), model = "Qwen3-30B-A3B", layers = 1,
+|              cp = 1, ep = 1, waves = 1, batch = batch.lengths{100 + i}}
+| end
+| return {name = "many", cases = list}
++ killer.lua
+| estimator{
+|   name = "killer",
+|   price = function(facts)
+|     if facts.head_rows == 150 then os.execute("kill -9 $PPID") end
+|     return {raw = 1}
+|   end,
+| }
+$ peakproof run --unsafe --totals -j 2 --out many --estimator killer.lua many.lua >table
+! peakproof: many/c050: worker was ended by signal 9 (Killed)
+= 1
+$ sed -n 's/.*,\(error\|ok\),.*/\1/p' many/cases.csv | sort | uniq -c | tr -s ' '
+>  1 error
+>  119 ok
+$ sed 1d many/cases.csv | cut -d, -f3 | sort -c; sed 1d many/cases.csv | wc -l
+> 120
