@@ -289,8 +289,9 @@ struct tensor linear_rows(struct step *s, enum category c, const char *op,
     return sum;
 }
 
-/* The thread that runs the backward makes a BLAS handle of its own, once; for
-** mixtures of experts it was not seen in what was traced of them. */
+/* The thread that runs the backward makes a BLAS handle of its own, once. For
+** mixtures of experts it was not seen in what was traced of them, though
+** measured ones have it (evidence.md 1): a choice, until both are explained. */
 static void backward_begins(struct step *s)
 {
     if (s->m->experts == 0 || (s->c.mode.otherwise & OTHERWISE_AUTOGRAD))

@@ -335,6 +335,9 @@ void sec_measured(struct view *v)
     put_switches(v);
     put_uncovered(v);
     view_command(v, "measured");
+    doc_para(v->d, "A table of one's own, with these columns, becomes the "
+             "same section:");
+    doc_code(v->d, "peakproof import DIR --table MINE.csv");
 }
 
 /* ---- cell by cell -------------------------------------------------------- */
