@@ -192,7 +192,8 @@ static int64_t stretch_of(const struct search *q)
 }
 
 /* Whatever lies above a hole, less than a hundredth, has it in its window: the
-** search goes on below, and tries no number twice. */
+** search goes on below, and tries no number twice. Where a trial took for
+** fitting what does not, the edge is looked for again, with whole trials. */
 static int settle(struct search *q, struct err *e)
 {
     int rc = ERR_OK;
@@ -203,6 +204,13 @@ static int settle(struct search *q, struct err *e)
 
         rc = trial_ground(q->s, q->limit, q->good, &q->ground, &ok, e);
         if (rc != ERR_OK) return rc;
+        if (!ok && !q->ground.whole) {
+            q->ground = (struct ground){.whole = true};
+            q->bad = q->good;
+            q->good = q->least - 1;
+            rc = narrow(q, q->bad - 1, e);
+            continue;
+        }
         if (!ok) {
             hole = q->good;
             q->ground.tokens = 0;       /* what it left out was of use */

@@ -2,7 +2,6 @@
 #include "fit/trial.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "base/num.h"
 #include "fit/dry.h"
@@ -12,7 +11,7 @@
 /* A rank that takes less than so many tenths of what another does is left
 ** out. */
 enum { CLOSE_TENTHS = 9 };
-/* What the third wave would do, the second has done. */
+/* What the third wave would do, the second has mostly done. */
 enum { TRIAL_WAVES = SIMULATE_WAVES - 1 };
 
 /* A batch with its plan, made and freed together. */
@@ -87,9 +86,10 @@ static void note_ground(const struct ranks *r, int64_t tokens,
                         struct ground *out)
 {
     int64_t cp = r->w->plan->cp, i;
+    int64_t waves = out->whole ? SIMULATE_WAVES : TRIAL_WAVES;
     uint64_t idle;
 
-    memset(out, 0, sizeof *out);
+    *out = (struct ground){.whole = out->whole};
     out->tokens = tokens;
     for (i = 0; i < cp; i++) {
         out->rank[i] = (struct ground_rank){
@@ -100,8 +100,7 @@ static void note_ground(const struct ranks *r, int64_t tokens,
     idle = idle_in(r->w->plan, tokens, out);
     for (i = 0; i < cp; i++)
         if ((idle >> i & 1) == 0)
-            out->events += (int64_t)r->one[i].stats.events / r->waves
-                           * TRIAL_WAVES;
+            out->events += (int64_t)r->one[i].stats.events / r->waves * waves;
 }
 
 int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
@@ -131,8 +130,8 @@ int trial_fits(const struct shape *s, int64_t limit, int64_t tokens,
 
     if (rc != ERR_OK) return answered(rc, fits);
     dry_fill(&d, s, &p.batch, &p.plan, limit);
-    d.r.enough = TRIAL_WAVES;
     if (g != NULL) {
+        if (!g->whole) d.r.enough = TRIAL_WAVES;
         d.r.idle = idle_in(&p.plan, tokens, g);
         d.r.threads = 1;
     }

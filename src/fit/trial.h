@@ -4,10 +4,10 @@
 ** Inside src/fit.
 **
 ** A trial leaves out the third wave where routing stays as it is and no memory
-** ran short: it does what the second did. And it leaves out ranks that take a
-** tenth less for their waves than another, as far as a run of all ranks (struct
-** ground) and their rows there and here tell. What a trial says does not fit
-** does not; what it says fits is one whole run short of certain.
+** ran short: it mostly does what the second did. And it leaves out ranks that
+** take a tenth less for their waves than another, as far as a run of all ranks
+** (struct ground) and their rows there and here tell. What a trial says does
+** not fit does not; what it says fits is one whole run short of certain.
 */
 #ifndef FIT_TRIAL_H
 #define FIT_TRIAL_H
@@ -23,13 +23,14 @@ struct ground {
     } rank[PLAN_MAX_RANKS];
     int64_t most;               /* that a rank took */
     int64_t events;             /* that a trial's allocators would have */
+    bool whole;                 /* a trial leaves no wave out; the caller's */
 };
 
 /* All ranks and waves. Sizes that no plan can have do not fit; where it does
-** not fit, *out is as it was. */
+** not fit, *out is as it was, and whole always. */
 int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
                  struct ground *out, bool *fits, struct err *e) MUST_CHECK;
-/* Without a ground all ranks run, on all cores; with one, in this thread. */
+/* Without a ground all of it runs, on all cores; with one, in this thread. */
 int trial_fits(const struct shape *s, int64_t limit, int64_t tokens,
                const struct ground *g, bool *fits, struct err *e) MUST_CHECK;
 

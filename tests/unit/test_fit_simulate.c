@@ -131,16 +131,18 @@ static void uneven_shape(struct shape *out)
 static void test_trial_is_a_run(void **state)
 {
     struct shape s;
-    struct ground g;
+    struct ground g = {0}, w = {.whole = true};
     struct simulated at;
     struct err e;
-    bool fits, whole;
+    bool fits, whole, waves;
     int64_t limit, n, all, differ = 0, yes = 0, no = 0;
 
     (void)state;
     uneven_shape(&s);
     assert_int_equal(simulate(&s, &s.batch, 0, &at, &e), 0);
     assert_int_equal(trial_ground(&s, at.needed, 130000, &g, &fits, &e), 0);
+    assert_int_equal(trial_ground(&s, at.needed, 130000, &w, &fits, &e), 0);
+    assert_true(w.whole && w.events > g.events);
     limit = at.needed / 100 * 96;   /* giving back what is cached helps */
     assert_true(fits);
     all = (int64_t)PLAN_MAX_RANKS;
@@ -148,8 +150,10 @@ static void test_trial_is_a_run(void **state)
     assert_true(all < 9);           /* some rank is left out */
     for (n = 126000; n <= 134000; n += 199) {
         assert_int_equal(trial_fits(&s, limit, n, &g, &fits, &e), 0);
+        assert_int_equal(trial_fits(&s, limit, n, &w, &waves, &e), 0);
         whole = runs(&s, limit, n);
-        if (!fits) assert_false(whole);
+        if (!fits) assert_false(waves);     /* it ran less of the same */
+        if (!waves) assert_false(whole);
         differ += fits != whole;
         yes += whole;
         no += !whole;
