@@ -135,14 +135,14 @@ void find_nearest(lua_State *L, const char *name, const char *folder,
 
 /* ---- chunks --------------------------------------------------------- */
 
-struct text { const char *path, *chunk; struct buf bytes; };
+struct text { const char *path, *chunk; const struct buf *bytes; };
 
 /* Compiles a struct text (light userdata at 1) and returns the function. */
 static int compile(lua_State *L)
 {
     const struct text *t = lua_touserdata(L, 1);
-    const char *p = buf_text(&t->bytes);
-    size_t n = t->bytes.len;
+    const char *p = buf_text(t->bytes);
+    size_t n = t->bytes->len;
 
     if (n >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) {
         p += 3;                         /* byte order mark */
@@ -165,11 +165,11 @@ static int compile(lua_State *L)
 int find_load(struct script *s, const char *path, const char *chunk,
               struct err *e)
 {
-    struct text t = {path, chunk, BUF_INIT};
-    int rc = file_read(path, FILE_LIMIT, &t.bytes, e);
+    struct text t = {path, chunk, &s->text};
+    int rc = file_read(path, FILE_LIMIT, &s->text, e);
 
     if (rc == ERR_OK) rc = script_protect(s, compile, &t, 0, 1, e);
-    buf_free(&t.bytes);
+    buf_free(&s->text);
     return rc;
 }
 
@@ -191,41 +191,23 @@ static bool module_path(const char *name, char *out, size_t size)
     return i > 0 && out[i - 1] != '/';
 }
 
-/* Memory that Lua frees, so that an error in between leaks nothing. */
-static int text_gc(lua_State *L)
-{
-    struct text *t = lua_touserdata(L, 1);
-
-    buf_free(&t->bytes);
-    return 0;
-}
-
-static struct text *new_text(lua_State *L)
-{
-    struct text *t = lua_newuserdatauv(L, sizeof *t, 0);
-
-    memset(t, 0, sizeof *t);
-    lua_createtable(L, 0, 1);
-    lua_pushcfunction(L, text_gc);
-    lua_setfield(L, -2, "__gc");
-    lua_setmetatable(L, -2);
-    return t;
-}
-
-/* Pushes the module in this file as a function. */
+/* Pushes the module in this file as a function. An error in between leaves the
+** text to the script: a finalizer of Lua's needs memory itself. */
 static void load_module(lua_State *L, const char *path)
 {
+    struct script *s = script_of(L);
+    struct text t = {path, path, &s->text};
     struct err e;
-    struct text *t;
 
     lua_pushcfunction(L, compile);
-    t = new_text(L);
-    t->path = t->chunk = path;
-    if (file_read(path, FILE_LIMIT, &t->bytes, &e) != ERR_OK) {
+    lua_pushlightuserdata(L, &t);
+    buf_free(&s->text);
+    if (file_read(path, FILE_LIMIT, &s->text, &e) != ERR_OK) {
         if (e.code == ERR_RUN) script_nomem(L);
         luaL_error(L, "%s", e.text);
     }
     lua_call(L, 1, 1);
+    buf_free(&s->text);
 }
 
 /* Pushes the table of modules that have been loaded. */

@@ -467,6 +467,7 @@ void script_free(struct script *s)
     if (s->L != NULL) lua_close(s->L);
     source_free(&s->source);
     buf_free(&s->found);
+    buf_free(&s->text);
     free(s->path);
     free(s->chunk);
     free(s->dir);

@@ -42,6 +42,7 @@ struct script {
     char *dir;              /* folder of path, "." for none */
     char *data_dir;
     struct buf found;       /* paths of files found, each ended by a NUL */
+    struct buf text;        /* of the file that is being compiled */
     struct source source;   /* where keys stand in the loaded files */
     /* memory: Lua's blocks and what C holds for the script */
     uint64_t used, limit;
