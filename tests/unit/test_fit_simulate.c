@@ -49,7 +49,7 @@ static void random_shape(uint64_t *s, struct shape *out)
 /* A run of all ranks and waves. */
 static bool runs(const struct shape *s, int64_t limit, int64_t tokens)
 {
-    struct ground all;
+    struct ground all = {0};
     struct err e;
     bool fits;
 
