@@ -105,6 +105,25 @@ static void check_case(const struct complaint *c, size_t n)
     }
 }
 
+/* A name of 100 letters is one, of 101 none. */
+static void test_longest_name(void **state)
+{
+    static const char text[] =
+        "local b = batch.lengths{10}\n"
+        "return {cases = {{name = string.rep('n', %d), model = 'tiny',\n"
+        "batch = b}}}";
+    char full[256], want[256], long_name[100];
+
+    (void)state;
+    snprintf(full, sizeof full, text, 100);
+    scenario_free(fixture_good(full));
+    snprintf(full, sizeof full, text, 101);
+    memset(long_name, 'n', 100);        /* what a message shows of it */
+    snprintf(want, sizeof want, ":2: case '%.100s': name: may hold up to 100 "
+             "letters, digits and ._+=@-", long_name);
+    fixture_fails(full, ERR_INPUT, want);
+}
+
 static void test_case_numbers(void **state)
 {
     static const struct complaint c[] = {
@@ -486,6 +505,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_top),
+        cmocka_unit_test(test_longest_name),
         cmocka_unit_test(test_case_numbers),
         cmocka_unit_test(test_case_words),
         cmocka_unit_test(test_case_tables),
