@@ -250,7 +250,10 @@ local function cases_of(row, where, folder, published, start)
   local backward = int("forward_backward_peak", 1)
   local peak, first = int("forward_repeat", 1) or forward - cold,
                       int("forward_first", 1)
-  if held then peak, first, cold = first + held, nil, -held end
+  if held then
+    peak, first, cold = first + held, nil, -held
+    note = note .. ", bytes from where its process began"
+  end
   local result = {case(row.id, "hidden", {
     peak = peak,
     first = first,

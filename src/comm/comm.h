@@ -59,9 +59,9 @@ struct comm {
 ** sides, and may go on. A device that orders copies by marks may be at an
 ** exchange still when it returns; what it is asked next comes after. An
 ** exchange that waits past the deadline, an abort and an early close fail the
-** crew for good. No rank leaves an exchange
-** while another may read its buffers, except one that waited past the
-** deadline for a rank that hangs in its copy: end the process then. */
+** crew for good. No rank leaves an exchange while another may read its
+** buffers, except one that waited past the deadline for a rank that hangs in
+** its copy: end the process then. */
 int comm_local(int size, int64_t deadline_ms, struct comm **out,
                struct err *e) MUST_CHECK;
 

@@ -206,6 +206,7 @@ static int settle(struct search *q, struct err *e)
         if (rc != ERR_OK) return rc;
         if (!ok && !q->ground.whole) {
             q->ground = (struct ground){.whole = true};
+            q->hole = 0;                /* what was tried was not whole */
             q->bad = q->good;
             q->good = q->least - 1;
             rc = narrow(q, q->bad - 1, e);

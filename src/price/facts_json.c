@@ -366,7 +366,6 @@ static int read_routing(const struct js *at, int64_t cp, int64_t layers,
     int rc = read_states(at, "gdn_states", cp, &g->gdn_states, e);
 
     g->n_sent = -1;
-
     if (rc == ERR_OK)
         rc = read_states(at, "gdn_chunks", cp, &g->gdn_chunks, e);
     if (rc == ERR_OK)

@@ -1,4 +1,5 @@
 /* slack.c - see slack.h */
+#include <assert.h>
 #include <math.h>
 
 #include "base/num.h"
@@ -238,6 +239,7 @@ int64_t blocks_slack(const struct blocks *b, int64_t bytes)
         kept += rest_of(b->least[i].bytes);
         square -= b->least[i].square - square_left(&b->least[i]);
     }
+    assert(square >= 0);        /* of blocks_repeat only what is alike */
     alike = ALIKE_DEVIATIONS * b->alike;
     spread = root(num_sadd(num_smul(alike, alike),
                            num_smul(DEVIATIONS * DEVIATIONS, square)));

@@ -135,26 +135,27 @@ static int64_t last_peak(const struct record_found *c, bool requested)
     return most;
 }
 
-/* suffix: of the cases with the choice; "": as built. requested: not blocks. */
+/* head: in a word or two. suffix: of the cases with the choice; "": as built.
+** requested: not blocks. */
 static const struct choice {
-    const char *what, *suffix;
+    const char *what, *head, *suffix;
     bool requested;
 } choices[] = {
-    {"as built", "", false},
-    {"the norm's local output goes after the base product",
+    {"as built", "as built", "", false},
+    {"the norm's local output goes after the base product", "local norm",
      ".norm-freed", false},
-    {"v is copied out of the joined projection, which goes", ".v-copied",
-     false},
-    {"fused SwiGLU in eager attention models", ".fused", false},
-    {"of a gathered qkv projection a rank keeps its columns alone",
+    {"v is copied out of the joined projection, which goes", "v",
+     ".v-copied", false},
+    {"fused SwiGLU in eager attention models", "SwiGLU", ".fused", false},
+    {"of a gathered qkv projection a rank keeps its columns alone", "qkv",
      ".qkv-sliced", false},
-    {"the embedding's output stands whole before its share",
+    {"the embedding's output stands whole before its share", "embedding",
      ".embedding-whole", false},
-    {"the scale of a compiled row-parallel adapter makes a copy",
+    {"the scale of a compiled row-parallel adapter makes a copy", "scale",
      ".adapter-scaled", false},
     {"a compiled row-parallel sum is one kernel with the residual",
-     ".residual-fused", false},
-    {"bytes as requested, not as blocks", "", true},
+     "residual", ".residual-fused", false},
+    {"bytes as requested, not as blocks", "requested", "", true},
 };
 #define CHOICES (sizeof choices / sizeof *choices)
 
@@ -209,6 +210,20 @@ static void put_switch(struct view *v, struct table *t,
 
 #define LARGE_ERROR 0.3         /* percent of the peak */
 
+static struct table *far_table(struct view *v)
+{
+    struct buf head = BUF_INIT;
+    struct table *t;
+    size_t k;
+
+    buf_puts(&head, "cell");
+    for (k = 0; k < CHOICES; k++) buf_printf(&head, "|>%s", choices[k].head);
+    if (head.failed) v->d->failed = true;
+    t = doc_table(v->d, "measured-far", buf_text(&head));
+    buf_free(&head);
+    return t;
+}
+
 /* Large cells further off than that, and what each choice would make of them:
 ** a candidate for their cause must not move the others away. */
 static void put_far(struct view *v)
@@ -228,9 +243,7 @@ static void put_far(struct view *v)
                      "in percent with each choice in the same order. A cause "
                      "would bring them nearer and move no others away.",
                      LARGE_ERROR);
-            t = doc_table(v->d, "measured-far", "cell|>as built|>local norm"
-                          "|>v|>SwiGLU|>qkv|>embedding|>scale|>residual"
-                          "|>requested");
+            t = far_table(v);
         }
         doc_row(v->d, t);
         cell_code(v->d, t, m->forward->shape.name);

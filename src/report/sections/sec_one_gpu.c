@@ -138,12 +138,14 @@ static void put_gaps(struct view *v, struct table *t,
     cell_diff(v->d, t, rest);
 }
 
-/* What errors are made of, from short waves to long ones. */
-static void put_causes(struct view *v)
+/* What errors are made of, from short waves to long ones; false where one is
+** not there. */
+static bool put_causes(struct view *v)
 {
     static const int64_t tokens[] = {2000, 4000, 5000, 6000, 16000, 50000};
     struct table *t;
     size_t i, k;
+    bool all = true;
 
     doc_para(v->d, "Estimate less peak, bytes, by category, as built. "
              "Boundaries stand with gradients, because an estimate charges "
@@ -157,7 +159,29 @@ static void put_causes(struct view *v)
 
             if (c != NULL && view_miss(c, 0, BEFORE, "raw").known)
                 put_gaps(v, t, c);
+            else
+                all = false;
         }
+    return all;
+}
+
+/* Why it is so, in words that hold for any figures. */
+static void put_reasons(struct view *v)
+{
+    doc_para(v->d, "Long waves: the estimate charges a boundary for each "
+             "layer and the peak holds one less. Where layers are delta nets "
+             "the peak holds, of each row, what no term has: gates and norms, "
+             "the row's state, small parts of router and adapters. What is "
+             "left is the error, of which a workspace more takes 32 MiB. Where "
+             "all layers are attention without a gate, the estimate charges "
+             "more for what a row keeps than the step keeps.");
+    doc_para(v->d, "Short waves: blocks are larger than requests, up to a "
+             "mebibyte each where the rest of one is not worth splitting, "
+             "for which this estimate has no term: the columns in requested "
+             "bytes are without. And the cold transient is a constant, 64 "
+             "MiB, that suits the rotary table of 262,144 positions; "
+             "Qwen3-30B-A3B has 40,960, and what that saves weighs the more "
+             "the shorter the wave is.");
 }
 
 void sec_one_gpu(struct view *v)
@@ -169,21 +193,6 @@ void sec_one_gpu(struct view *v)
              "with the 32 MiB that a thread which differentiates would take "
              "for a BLAS workspace of its own.");
     put_ranges(v);
-    put_causes(v);
-    doc_para(v->d, "Long waves: the estimate charges a boundary for each "
-             "layer and the peak holds one less. Where layers are delta nets "
-             "the peak holds, of each row, what no term has: gates and norms, "
-             "the row's state, small parts of router and adapters. What is "
-             "left is the error, and a workspace more is larger than it in "
-             "all but long waves. Where all layers are attention without a "
-             "gate, the estimate charges 52,224 B for what a row keeps, more "
-             "than the step does.");
-    doc_para(v->d, "Short waves: blocks are larger than requests, up to a "
-             "mebibyte each where the rest of one is not worth splitting, "
-             "which no estimate has: the columns in requested bytes are "
-             "without. And the cold transient is a constant, 64 MiB, that "
-             "suits the rotary table of 262,144 positions; Qwen3-30B-A3B has "
-             "40,960, and what that saves puts its waves of a few thousand "
-             "tokens above the long ones.");
+    if (put_causes(v)) put_reasons(v);
     view_command(v, SENSITIVITY);
 }
