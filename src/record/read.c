@@ -1,10 +1,13 @@
 /* read.c - see read.h. Cells to rows is columns.h. */
 #include "record/read.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,8 +17,14 @@
 #include "base/num.h"
 #include "record/columns.h"
 
+/* A row that a run is just writing. */
+static void cut_row(struct buf *text)
+{
+    while (text->len > 0 && text->data[text->len - 1] != '\n') text->len--;
+}
+
 /* A file's text; of a run that is starting, where it may be missing or hold a
-** part of its header, the header. */
+** part of its header, the header; of one that goes on, whole rows. */
 static int load_text(const struct record_set *s, enum record_file f,
                      const char *path, struct buf *text, struct err *e)
 {
@@ -29,6 +38,7 @@ static int load_text(const struct record_set *s, enum record_file f,
     if (rc == ERR_OK && !s->finished && text->len < header.len &&
         memcmp(buf_text(text), header.data, text->len) == 0)
         buf_puts(text, header.data + text->len);
+    if (rc == ERR_OK && !s->finished && text->len > header.len) cut_row(text);
     if (rc == ERR_OK && text->failed) rc = err_nomem(e);
     buf_free(&header);
     return rc;
@@ -93,6 +103,23 @@ static int read_finished(struct record_set *s, struct err *e)
     buf_free(&path);
     buf_free(&header);
     return rc;
+}
+
+/* Whether a run writes into the folder now: it holds its first file's lock. */
+static bool is_written(const char *dir)
+{
+    struct buf path = BUF_INIT;
+    bool held = false;
+    int fd = -1;
+
+    buf_printf(&path, "%s/%s", dir, record_file_name((enum record_file)0));
+    if (!path.failed) fd = open(path.data, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        held = flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        close(fd);
+    }
+    buf_free(&path);
+    return held;
 }
 
 static bool put_key(struct buf *b, const struct csv_table *t, int64_t row)
@@ -276,13 +303,15 @@ static int check_counts(const struct record_set *s, struct err *e)
     return ERR_OK;
 }
 
-static int read_all(struct record_set *s, struct err *e)
+/* replaced: a run is at it, whatever run.json still says. */
+static int read_all(struct record_set *s, bool replaced, struct err *e)
 {
     struct keyset ids = {NULL, 0, 0};
     size_t k;
     int rc, f;
 
     rc = read_finished(s, e);
+    if (replaced) s->finished = false;
     /* marks before rows: what is committed meanwhile is not yet seen */
     if (rc == ERR_OK) rc = load_table(s, RECORD_CASES, e);
     for (f = 0; rc == ERR_OK && f < RECORD_FILES; f++)
@@ -296,14 +325,28 @@ static int read_all(struct record_set *s, struct err *e)
     return rc;
 }
 
-int record_read(const char *dir, struct record_set **out, struct err *e)
+static int read_once(const char *dir, bool replaced, struct record_set **out,
+                     struct err *e)
 {
     struct record_set *s = calloc(1, sizeof *s);
-    int rc;
 
+    *out = s;
     if (s == NULL) return err_nomem(e);
     s->dir = strdup(dir);
-    rc = s->dir == NULL ? err_nomem(e) : read_all(s, e);
+    return s->dir == NULL ? err_nomem(e) : read_all(s, replaced, e);
+}
+
+/* A finished run that does not read well may be one that a new run is just
+** replacing: its marks go first, so a second look sees none of the old. */
+int record_read(const char *dir, struct record_set **out, struct err *e)
+{
+    struct record_set *s = NULL;
+    int rc = read_once(dir, false, &s, e);
+
+    if (rc == ERR_INPUT && s->finished && is_written(dir)) {
+        record_set_free(s);
+        rc = read_once(dir, true, &s, e);
+    }
     if (rc != ERR_OK) {
         record_set_free(s);
         return rc;

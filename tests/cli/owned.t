@@ -147,6 +147,19 @@ $ mkdir new; : >new/records.csv; head -c 9 copy2/peaks.csv >new/peaks.csv; peakp
 ! peakproof: warning: new: no finished case, so there is nothing to report
 > peaks.csv
 > records.csv
+$ cp -r copy2 old; head -c 9 copy2/cases.csv >old/cases.csv; peakproof report old
+! peakproof: old/cases.csv:1: column 2 must be 'scenario' (it has device,sc)
+= 3
+$ flock old/records.csv peakproof report old >said; : >old/cases.csv; flock old/records.csv peakproof report old >said
+! peakproof: warning: old: no finished case, so there is nothing to report
+! peakproof: warning: old: no finished case, so there is nothing to report
+$ cp copy2/cases.csv old; flock old/records.csv peakproof report old >said; grep -c accuracy said
+> 1
+$ sed -i 's/"finished": true/"finished": false/' old/run.json; printf 'dry,two,c,0,co' >>old/records.csv; peakproof report old >said; grep -c accuracy said
+> 1
+$ sed -i 's/"finished": false/"finished": true/' old/run.json; peakproof report old
+! peakproof: old/records.csv:880: 5 cells where the header has 11
+= 3
 $ mkdir none; peakproof report none
 ! peakproof: none: no run there (peakproof run --out none writes one)
 = 3
