@@ -104,6 +104,12 @@ static const struct ranks_one *first_here(const struct ranks *r)
     return &r->one[i];
 }
 
+static int not_finite(int64_t wave, const char *why, struct err *e)
+{
+    return err_set(e, ERR_WRONG, "wave %" PRId64 ": the loss is not a finite "
+                   "number (%s)", wave, why);
+}
+
 /* The waves that every rank finished, up to one whose loss is no number: what
 ** comes after it means nothing. */
 static int note_waves(struct run_work *w, const struct ranks *r,
@@ -122,11 +128,10 @@ static int note_waves(struct run_work *w, const struct ranks *r,
         v->has_loss = r->ops->computes;
         v->loss = first_here(r)->wave[i].got.loss;
         if (isfinite(v->loss)) continue;
-        rc = err_set(e, ERR_WRONG, "wave %" PRId64 ": the loss is not a "
-                     "finite number (%s)", i, i > 0 && w->c->learning_rate > 0
-                     ? "is learning_rate too high?"
-                     : "no step came before it, and all weights are finite: "
-                       "a value overflows in the forward pass");
+        rc = not_finite(i, i > 0 && w->c->learning_rate > 0
+                        ? "is learning_rate too high?"
+                        : "no step came before it, and all weights are "
+                          "finite: a value overflows in the forward pass", e);
         v->has_loss = false;
         note_status(v, STATUS_WRONG, e->text);
         return rc;
@@ -261,6 +266,9 @@ static void name_operator(struct run_work *w, const struct ranks *of,
     if (o != NULL) {
         const struct step_found *f = &o->wave[wave].got.found;
         char layer[40] = "no layer", text[sizeof e->text];
+        if (wave > 0 && f->wave == 0)   /* no step, no rate of one */
+            (void)not_finite(wave, "learning_rate is not why: a value over"
+                             "flows in wave 0, before the first step", e);
         if (f->layer >= 0)
             snprintf(layer, sizeof layer, "layer %" PRId64, f->layer);
         snprintf(text, sizeof text, "%s", e->text);

@@ -289,3 +289,10 @@ $ head -c 552 /dev/zero | tr '\0' '\377' | dd of=w/model.safetensors bs=1 seek=$
 $ head -c 552 /dev/zero | tr '\0' '\177' | dd of=w/model.safetensors bs=1 seek=$(($(cat header) + 8)) conv=notrunc 2>dd; peakproof run --device cpu --out w.out w.lua >table
 ! peakproof: w/a: wave 0: the loss is not a finite number (no step came before it, and all weights are finite: a value overflows in the forward pass); the first output that is not finite: wave 0, head, no layer, head.logits (kernel gemm, rank 0)
 = 7
+
+# The largest bf16 everywhere: norms keep the forward pass finite, backward is
+# not, and the step after it only hands that on.
+
+$ cp -r $TOP/tests/golden/hf/folders/llama l; n=$(($(head -c 8 l/model.safetensors | od -An -t u8) + 8)); head -c 2352 /dev/zero | tr '\0' '\177' | dd of=l/model.safetensors bs=1 seek=$n conv=notrunc 2>dd; sed 's|w/|l/|; s|"w"|"l"|; s|w/t|l/t|; s/waves = 1/waves = 2/' w.lua >l.lua; peakproof run --device cpu --out l.out l.lua >table
+! peakproof: l/a: wave 1: the loss is not a finite number (learning_rate is not why: a value overflows in wave 0, before the first step); the first output that is not finite: wave 0, head, no layer, head.norm_bwd (kernel rms_norm_bwd, rank 0)
+= 7
