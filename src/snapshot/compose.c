@@ -10,6 +10,7 @@
 
 #include "base/category.h"
 #include "base/clean.h"
+#include "base/hash.h"
 
 const char *const compose_names[] = {
     [BY_FRAME] = "frame", [BY_MODULE] = "module", [BY_FILE] = "file",
@@ -145,9 +146,8 @@ struct table {              /* groups by key */
 
 static uint64_t hash(const char *s)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = hash_text(HASH_START, s);
 
-    for (; *s != '\0'; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
     return h ^ h >> 29;
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 /* Groups of blocks, numbered as they are met. */
 struct groups {
     const struct account *a;
@@ -19,9 +21,8 @@ struct groups {
 
 static uint64_t hash(const char *s)
 {
-    uint64_t h = 0xcbf29ce484222325u;
+    uint64_t h = hash_text(HASH_START, s);
 
-    for (; *s != '\0'; s++) h = (h ^ (unsigned char)*s) * 0x100000001b3u;
     return h ^ h >> 29;
 }
 
