@@ -193,7 +193,8 @@ static bool put_prediction(json_t *d, const struct account *a)
         && put(d, "segment_mismatches", said ? number(r->segment_mismatches)
                                              : json_null())
         && put(d, "assumed_sizes", number((uint64_t)a->walk.assumed))
-        && put(d, "ooms", number(a->is_set ? r->ooms : 0));
+        && put(d, "ooms", number(a->is_set ? r->ooms
+                                                : (uint64_t)a->walk.n_oom));
 }
 
 static bool put_final(json_t *d, const struct account *a)

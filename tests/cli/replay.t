@@ -85,6 +85,10 @@ $ for f in no-trace ring-overflow oom-recorded private-pool conf-throw; do peakp
 >   ! out of memory at event 2: forward (model.py:10) asked 41,943,040 B with 20,971,520 B free on the device; 62,914,560 B allocated, 62,914,560 B reserved
 >   ! not predicted, but followed as recorded: private pools (CUDA graphs)
 >   ! throw_on_cudamalloc_oom:True decided nothing: no out-of-memory and no freed segment
+$ f=$TOP/tests/golden/snapshots/oom-recorded.pickle; peakproof replay --json $f | grep '"ooms"'; peakproof replay --json --set limit=1G $f | grep '"ooms"'; peakproof replay --json --set limit=60M $f | grep '"ooms"'
+>           "ooms": 1,
+>           "ooms": 0,
+>           "ooms": 1,
 
 # Every protocol, from a file or a pipe.
 
