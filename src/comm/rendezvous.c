@@ -1,6 +1,7 @@
 /* rendezvous.c - see rendezvous.h: the meeting; line.c is what stays */
 #include "comm/rendezvous.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -38,12 +39,14 @@ struct hello {
     char token[TOKEN];
 };
 
-/* What rank 0 answers. */
+/* What rank 0 answers, also to strangers: without a hole, which would hand out
+** what lay on the stack. */
 struct answer {
     uint64_t magic;
     int32_t code;
-    char text[256];
+    char text[260];
 };
+static_assert(sizeof(struct answer) == 8 + 4 + 260, "no padding");
 
 static void say_hello(const struct rendezvous *r, struct hello *h)
 {
