@@ -73,7 +73,15 @@ static const struct {
      "                       instead of the one beside the program\n"
      "PEAKPROOF_MODULE_PATH  folder in which the cuda module is looked for\n"
      "PEAKPROOF_GNUPLOT_SECONDS  that a picture may take (60)\n"
-     "NO_COLOR, TERM=dumb    no progress line, UNDER is not red\n",
+     "PEAKPROOF_CUDA_TIMES   file to which the seconds of each kernel are\n"
+     "                       added; the program waits for each then\n"
+     "NO_COLOR, TERM=dumb    no progress line, UNDER is not red\n\n"
+     "Of ranks that are processes (run --device cuda), by their launcher:\n\n"
+     "RANK, WORLD_SIZE, LOCAL_RANK  or those of Open MPI or Slurm: which one\n"
+     "MASTER_ADDR, MASTER_PORT      where rank 0 listens\n"
+     "PEAKPROOF_TOKEN        what this job's alone know; else the job's name\n"
+     "                       as torchrun, Slurm or PMIx set it\n\n"
+     "CUDA_HOME, VIRTUAL_ENV, CONDA_PREFIX  where CUDA's libraries may be\n",
      NULL, NULL},
     {"files",
      "A run writes into its folder (--out):\n\n"
@@ -174,6 +182,8 @@ static const struct {
      "               null without history; under other settings with --set,\n"
      "               then as_recorded has those of the trace\n"
      "history, overflowed, start_allocated_bytes, recorded_ooms\n"
+     "ooms           how many requests failed: of those recorded, or with\n"
+     "               --set under its settings\n"
      "predicted, reason, address_mismatches, segment_mismatches\n"
      "               whether our allocator was run beside the record, why\n"
      "               not, and how many blocks and segments differ\n"
