@@ -18,7 +18,7 @@ fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 # shellcheck disable=SC2016,SC2086
-printf '%s\n' $files | xargs -P 2 -I '{}' sh -c '
+printf '%s\n' $files | xargs -P "$(nproc)" -I '{}' sh -c '
     mkdir "$1/$2"
     "$0" -std=c++17 -O3 -arch=sm_90 -I. -Isrc -Icuda -cubin -Xptxas -v \
         -keep -keep-dir "$1/$2" -o "$1/$2.cubin" "cuda/$2.cu" \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: run-unit.sh BUILD [FOLDER]
-# Runs every test program in BUILD/FOLDER (unit), two at a time; prints what the
+# Runs every test program in BUILD/FOLDER (unit), on all cores; prints what the
 # failed ones say and one closing line "N passed, N failed" (cmocka tests; a
 # program that dies counts as one more failure), ", N skipped" where some are.
 folder=${2:-unit}
@@ -10,7 +10,7 @@ mkdir -p "$logs"
 # shellcheck disable=SC2016
 for t in "$1/$folder"/test_*; do
     [ -x "$t" ] && [ -e "tests/$folder/${t##*/}.c" ] && echo "$t"
-done | xargs -P 2 -I '{}' sh -c '
+done | xargs -P "$(nproc)" -I '{}' sh -c '
     log=$0/$(basename "$1")
     "$1" >"$log" 2>&1 || echo $? >"$log.code"' "$logs" '{}'
 

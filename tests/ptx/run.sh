@@ -19,7 +19,7 @@ mkdir -p "$logs"
 # shellcheck disable=SC2016
 for t in "$folder"/tests/test_*; do
     case $t in *.d) ;; *) echo "$t" ;; esac
-done | xargs -P 2 -I '{}' sh -c '
+done | xargs -P "$(nproc)" -I '{}' sh -c '
     log=$0/$(basename "$1")
     PTX_COUNTS=$log.counts "$1" >"$log" 2>&1 || echo $? >"$log.code"' \
     "$logs" '{}'
