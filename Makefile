@@ -3,8 +3,8 @@
 # Each folder below src/ is an archive, and a unit test links only the archives
 # its module may use, so an arrow that points up is a link error.
 # Objects go to $(BUILD). Variables that ask pkg-config are expanded when they
-# are used, not when this file is read: "deps" may install what they ask for
-# in the same run.
+# are first used, not when this file is read: "deps" may install what they ask
+# for in the same run.
 
 BUILD   ?= build
 SAN     ?=
@@ -42,9 +42,11 @@ SAN_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
 ALL_LDFLAGS = $(if $(SAN),-fsanitize=$(SAN)) -Wl,--as-needed $(LDFLAGS)
 
 PKG        := lua5.4 jansson openblas
-PKG_CFLAGS  = $(shell pkg-config --cflags $(PKG) 2>/dev/null)
-LIBS        = $(shell pkg-config --libs $(PKG) 2>/dev/null) \
-              -lcsv -lpthread -ldl -lm
+PKG_CFLAGS  = $(eval PKG_CFLAGS := $(shell \
+                  pkg-config --cflags $(PKG) 2>/dev/null))$(PKG_CFLAGS)
+PKG_LIBS    = $(eval PKG_LIBS := $(shell \
+                  pkg-config --libs $(PKG) 2>/dev/null))$(PKG_LIBS)
+LIBS        = $(PKG_LIBS) -lcsv -lpthread -ldl -lm
 
 # Targets that build a lot use every core.
 JOBS    ?= $(shell nproc 2>/dev/null || echo 1)

@@ -118,20 +118,23 @@ lint: $(PROG)
 RACES := comm_local comm_marks comm_rendezvous dev_threads fit_threads \
          run_case step_oom step_threads
 
-# Builds once more with ASan and UBSan, and those with TSan (without -Werror:
-# under instrumentation gcc warns of what is not there); tests/run.sh runs all
-# and counts.
+# Builds once more with ASan and UBSan, and those with TSan, all at the same
+# time: one build's last links leave no core idle. tests/run.sh runs all and
+# counts.
+.PHONY: test-programs test-programs-san test-programs-tsan
 test: have-tests
-	@$(SUBMAKE) all unit-programs $(EMU_MODULE) \
-	    $(BUILD)/fake/peakproof-cuda.so $(BUILD)/faults/shim.so \
-	    wave-programs \
-	    $(if $(NVCC),ptx-programs)
-	@$(SUBMAKE) BUILD=$(BUILD)-san SAN=address,undefined WERROR= \
-	    all unit-programs emu-programs
-	@$(SUBMAKE) BUILD=$(BUILD)-tsan SAN=thread WERROR= \
-	    $(RACES:%=$(BUILD)-tsan/unit/test_%)
+	@$(SUBMAKE) test-programs
 	@CC='$(CC)' PKG_CFLAGS='$(PKG_CFLAGS)' NVCC='$(NVCC)' \
 	    sh tests/run.sh $(BUILD)
+test-programs: test-programs-san test-programs-tsan all unit-programs \
+               $(EMU_MODULE) $(BUILD)/fake/peakproof-cuda.so \
+               $(BUILD)/faults/shim.so wave-programs $(if $(NVCC),ptx-programs)
+test-programs-san:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-san \
+	    SAN=address,undefined WERROR= all unit-programs emu-programs
+test-programs-tsan:
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)-tsan SAN=thread WERROR= \
+	    $(RACES:%=$(BUILD)-tsan/unit/test_%)
 
 # Every scenario, report and what else there is under ASan and UBSan, about ten
 # minutes; make test does a few of them.
