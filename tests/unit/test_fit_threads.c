@@ -11,8 +11,7 @@
 #include <cmocka.h>
 
 #include "fit/grant.h"
-
-enum { AGAIN = 12 };
+#include "sweep.h"
 
 static struct shape shape_of(int64_t cp)
 {
@@ -38,10 +37,10 @@ static void same_every_time(int64_t cp)
     struct simulated first, x;
     struct err e;
     bool fits;
-    int i;
+    int i, again = sweep(12, 2);
 
     assert_int_equal(simulate(&s, &s.batch, 0, &first, &e), 0);
-    for (i = 0; i < AGAIN; i++) {
+    for (i = 0; i < again; i++) {
         assert_int_equal(simulate(&s, &s.batch, 0, &x, &e), 0);
         assert_memory_equal(&x, &first, offsetof(struct simulated, place));
         assert_string_equal(x.place, first.place);
@@ -62,12 +61,12 @@ static void test_trials_at_once(void **state)
     struct shape s = shape_of(4);
     struct grant first, x;
     struct err e;
-    int i;
+    int i, again = sweep(3, 1);
 
     (void)state;
     assert_int_equal(grant_tokens(&s, 24000000000, 9000, &first, &e), 0);
     assert_true(first.tokens > 10000 && first.trials > 16);
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < again; i++) {
         assert_int_equal(grant_tokens(&s, 24000000000, 9000, &x, &e), 0);
         assert_int_equal(x.tokens, first.tokens);
         assert_int_equal(x.failure, first.failure);
