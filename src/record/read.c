@@ -272,6 +272,15 @@ static int read_kind(struct record_set *s, const struct kind *k,
     return rc;
 }
 
+/* A file that people have sorted is read too; look-ups then walk the case. */
+static void note_order(struct record_found *c)
+{
+    int64_t i = 1;
+
+    while (i < c->n_row && c->row[i - 1].wave <= c->row[i].wave) i++;
+    c->by_wave = i >= c->n_row;
+}
+
 static int read_checks(struct record_set *s, struct err *e)
 {
     const struct csv_table *t = s->table[RECORD_CHECKS];
@@ -307,6 +316,7 @@ static int check_counts(const struct record_set *s, struct err *e)
 static int read_all(struct record_set *s, bool replaced, struct err *e)
 {
     struct keyset ids = {NULL, 0, 0};
+    int64_t i;
     size_t k;
     int rc, f;
 
@@ -319,6 +329,7 @@ static int read_all(struct record_set *s, bool replaced, struct err *e)
     if (rc == ERR_OK) rc = read_cases(s, &ids, e);
     for (k = 0; rc == ERR_OK && k < sizeof kinds / sizeof *kinds; k++)
         rc = read_kind(s, &kinds[k], &ids, e);
+    for (i = 0; rc == ERR_OK && i < s->n_case; i++) note_order(&s->kase[i]);
     if (rc == ERR_OK) rc = check_counts(s, e);
     if (rc == ERR_OK) rc = read_checks(s, e);
     keyset_free(&ids);
@@ -373,14 +384,28 @@ void record_set_free(struct record_set *s)
     free(s);
 }
 
+/* The first row that may be of the wave. */
+static int64_t first_row(const struct record_found *c, int64_t wave)
+{
+    int64_t low = 0, high = c->by_wave ? c->n_row : 0;
+
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        if (c->row[mid].wave < wave) low = mid + 1;
+        else high = mid;
+    }
+    return low;
+}
+
 const struct record_row *record_get(const struct record_found *c,
                                     int64_t wave, int64_t rank,
                                     const char *source, const char *term)
 {
     int64_t i;
 
-    for (i = 0; i < c->n_row; i++) {
+    for (i = first_row(c, wave); i < c->n_row; i++) {
         const struct record_row *r = &c->row[i];
+        if (c->by_wave && r->wave > wave) break;
         if (r->wave == wave && r->rank == rank &&
             strcmp(r->source, source) == 0 && strcmp(r->term, term) == 0)
             return r;

@@ -4,7 +4,8 @@
 ** Wrong columns, ragged rows, quotes left open, anything but the numbers and
 ** words that belong there: ERR_INPUT with file and line. Rows of cases
 ** without a commit mark are left out and counted. Rows are grouped by case,
-** so a look-up walks one case, never the file.
+** and a run writes them wave by wave, so a look-up walks one wave's, never the
+** file.
 */
 #ifndef RECORD_READ_H
 #define RECORD_READ_H
@@ -62,6 +63,7 @@ struct record_found {
     int64_t records, peaks;             /* rows that its mark counts */
     uint64_t checksum;  /* of its rows: recover.h */
     const struct record_row *row;       int64_t n_row;
+    bool by_wave;                       /* row[]'s waves ascend */
     const struct record_peak *peak;     int64_t n_peak;
     const struct record_item *item;     int64_t n_item;
     const struct record_time *time;     int64_t n_time;

@@ -224,6 +224,51 @@ static void test_missing_file(void **state)
     fixture_remove(dir);
 }
 
+/* Every row of from is found in c, with its bytes. */
+static void has_all(const struct record_found *c,
+                    const struct record_found *from)
+{
+    int64_t i;
+
+    assert_true(from->n_row > 100);
+    for (i = 0; i < from->n_row; i++) {
+        const struct record_row *want = &from->row[i];
+        const struct record_row *got = record_get(c, want->wave, want->rank,
+                                                  want->source, want->term);
+        assert_non_null(got);
+        assert_int_equal(got->bytes, want->bytes);
+        if (c == from) assert_ptr_equal(got, want);
+    }
+    assert_null(record_get(c, -1, RECORD_MAX, "peak", "total"));
+    assert_null(record_get(c, 2, RECORD_MAX, "peak", "total"));
+}
+
+/* Look-ups go straight to a wave's rows, and also find those of a file that
+** somebody has sorted. */
+static void test_order(void **state)
+{
+    static const char row[] =
+        "dry,s,one,0,cold,0,peak,boundaries,22800000,ok,\n";
+    char *dir = write_run(true);
+    struct record_set *s = read_run(dir), *sorted;
+    FILE *f;
+
+    (void)state;
+    edit(dir, "records.csv", row, "");
+    f = fopen(fixture_path(dir, "records.csv"), "a");
+    assert_non_null(f);
+    fputs(row, f);
+    fclose(f);
+    sorted = read_run(dir);
+    assert_true(s->kase[0].by_wave && s->kase[1].by_wave);
+    assert_false(sorted->kase[0].by_wave);
+    has_all(&s->kase[0], &s->kase[0]);
+    has_all(&sorted->kase[0], &s->kase[0]);
+    record_set_free(s);
+    record_set_free(sorted);
+    fixture_remove(dir);
+}
+
 /* Rows of a case without its mark: there, but not committed. */
 static void test_uncommitted(void **state)
 {
@@ -311,6 +356,7 @@ int main(void)
         cmocka_unit_test(test_bad_cells),
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_order),
         cmocka_unit_test(test_uncommitted),
         cmocka_unit_test(test_seeds),
     };
