@@ -181,9 +181,7 @@ static unsigned read_set(const struct decl *d, const char *key,
                                ? lua_tostring(d->L, -1) : "";
         for (at = 0; words[at] != NULL; at++)
             if (strcmp(words[at], word) == 0) break;
-        if (words[at] == NULL)
-            decl_fail(d, key, "'%.40s' is none of %s, %s, %s", word,
-                      words[0], words[1], words[2]);
+        if (words[at] == NULL) decl_bad_word(d, key, word, words);
         if ((set >> at & 1) != 0)
             decl_fail(d, key, "names %s twice", word);
         set |= 1u << at;

@@ -119,18 +119,27 @@ static void list_words(char *out, size_t size, const char *const *words)
     snprintf(out + n, size - n, ")");
 }
 
-static _Noreturn void bad_word(const struct decl *d, const char *key,
-                               const char *word, const char *const *known)
+/* "unknown value 'x'", with the nearest word of the list, or all that fit. */
+static void unknown(char *out, size_t size, const char *what,
+                    const char *word, const char *const *known)
 {
     const char *near = suggest(word, known);
+
+    if (near != NULL) {
+        snprintf(out, size, "unknown %s '%.64s' (did you mean '%s'?)", what,
+                 word, near);
+        return;
+    }
+    snprintf(out, size, "unknown %s '%.64s' (known:", what, word);
+    list_words(out, size, known);
+}
+
+void decl_bad_word(const struct decl *d, const char *key, const char *word,
+                   const char *const *known)
+{
     char text[600];
 
-    snprintf(text, sizeof text, "unknown value '%.64s' (did you mean '%s'?)",
-             word, near != NULL ? near : "");
-    if (near == NULL) {
-        snprintf(text, sizeof text, "unknown value '%.64s' (known:", word);
-        list_words(text, sizeof text, known);
-    }
+    unknown(text, sizeof text, "value", word, known);
     complain(d, key, key, text);
 }
 
@@ -139,15 +148,9 @@ static _Noreturn void bad_word(const struct decl *d, const char *key,
 static _Noreturn void unknown_key(const struct decl *d, const char *key,
                                   const char *const *known)
 {
-    const char *near = suggest(key, known);
     char text[600];
 
-    snprintf(text, sizeof text, "unknown key '%.64s' (did you mean '%s'?)",
-             key, near != NULL ? near : "");
-    if (near == NULL) {
-        snprintf(text, sizeof text, "unknown key '%.64s' (known:", key);
-        list_words(text, sizeof text, known);
-    }
+    unknown(text, sizeof text, "key", key, known);
     complain(d, key, NULL, text);
 }
 
@@ -340,7 +343,7 @@ bool decl_word(const struct decl *d, const char *key,
         const char *text = to_text(d, key);
         int i = 0;
         while (words[i] != NULL && strcmp(words[i], text) != 0) i++;
-        if (words[i] == NULL) bad_word(d, key, text, words);
+        if (words[i] == NULL) decl_bad_word(d, key, text, words);
         *out = i;
     }
     lua_pop(d->L, 1);

@@ -5,7 +5,7 @@
 ** a metatable is an error. Then each key is read as what it must be. Every
 ** complaint is a Lua error "FILE:LINE: WHAT: KEY: why (remedy)"; the line is
 ** that of the key in the text where it can be told (source.h), else of the
-** running Lua function, else of the declaration that d->near names.
+** running Lua function, else of the declaration that decl_near found.
 **
 ** All functions raise, and leave the Lua stack as they found it unless said.
 ** Strings and arrays are written through pointers to their owner at once, so
@@ -79,6 +79,9 @@ int64_t decl_list(const struct decl *d, const char *key, int index,
 /* A complaint about a key (NULL: about the table). */
 _Noreturn void decl_fail(const struct decl *d, const char *key,
                          const char *fmt, ...) ERR_PRINTF(3, 4);
+/* That a word is none of the NULL-terminated list. */
+_Noreturn void decl_bad_word(const struct decl *d, const char *key,
+                             const char *word, const char *const *known);
 /* [-0, +0] A value as a message shows it: a short literal, else its type. */
 void decl_show(lua_State *L, int index, char *out, size_t size);
 /* [raises] calloc of n items; counted as held by the script. */

@@ -184,11 +184,17 @@ static void test_case_words(void **state)
         {"recompute_modules = {'mlp'}", ":3" X "recompute_modules: go with "
          "recompute = \"selective\" only, not with \"full\""},
         {"recompute = 'selective', recompute_modules = {'mlp', 'core'}",
-         ":3" X "recompute_modules: 'core' is none of core_attn, mlp, moe"},
+         ":3" X "recompute_modules: unknown value 'core' (did you mean "
+         "'core_attn'?)"},
+        {"otherwise = {'fused', 'quad'}", ":3" X "otherwise: unknown value "
+         "'quad' (known: norm-freed v-copied fused autograd rounded "
+         "table-late blas-late wide-last router-state qkv-sliced "
+         "embedding-whole adapter-scaled residual-fused)"},
         {"recompute = 'selective', recompute_modules = {'moe', 'moe'}",
          ":3" X "recompute_modules: names moe twice"},
         {"recompute = 'selective', recompute_modules = {3}",
-         ":3" X "recompute_modules: '' is none of core_attn, mlp, moe"},
+         ":3" X "recompute_modules: unknown value '' (known: core_attn mlp "
+         "moe)"},
         {"recompute = 'selective', recompute_modules = 'mlp'",
          ":3" X "recompute_modules: must be a table, not 'mlp'"},
         {"name = 'a b'", ":3: case 'a b': name: may hold up to 100 letters, "
