@@ -327,7 +327,7 @@ static void name_case(struct decl *d, int64_t number, char *out, size_t size)
         if (lua_rawget(d->L, -2) == LUA_TSTRING) {
             name = lua_tostring(d->L, -1);
             snprintf(out, size, "case '%.100s'", name);
-            decl_near(d, "name", name);
+            d->name = name;
         }
         lua_pop(d->L, 1);
     }

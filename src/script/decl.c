@@ -48,13 +48,15 @@ void decl_show(lua_State *L, int index, char *out, size_t size)
 }
 
 /* "FILE:LINE: " of a key, or of the declaration. */
-static void place(const struct decl *d, const char *key, char *out,
+static void place(const struct decl *of, const char *key, char *out,
                   size_t size)
 {
+    struct decl near = *of, *d = &near;
     const struct script *s = script_of(d->L);
     const struct source_key *k = NULL;
     char value[64] = "";
 
+    if (d->name != NULL) decl_near(d, "name", d->name);
     if (key != NULL) {
         if (lua_istable(d->L, d->table)) {      /* a complaint may be that
                                                    it is none */

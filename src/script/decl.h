@@ -44,9 +44,12 @@ struct decl {
     ** line 0: unknown */
     char file[LUA_IDSIZE];
     int line;
+    /* of a case: its line is looked for when there is a complaint, and is
+    ** that place then; borrowed of the table, or NULL */
+    const char *name;
 };
 
-#define DECL_INIT(L) {(L), 0, "", "", 0}
+#define DECL_INIT(L) {(L), 0, "", "", 0, NULL}
 
 /* Opens the table at index; fields end with a NULL key. The rest names it. */
 void decl_open(struct decl *d, lua_State *L, int index,
