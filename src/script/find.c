@@ -135,7 +135,7 @@ void find_nearest(lua_State *L, const char *name, const char *folder,
 
 /* ---- chunks --------------------------------------------------------- */
 
-struct text { const char *path, *chunk; const struct buf *bytes; };
+struct text { const char *chunk; const struct buf *bytes; };
 
 /* Compiles a struct text (light userdata at 1) and returns the function. */
 static int compile(lua_State *L)
@@ -165,7 +165,7 @@ static int compile(lua_State *L)
 int find_load(struct script *s, const char *path, const char *chunk,
               struct err *e)
 {
-    struct text t = {path, chunk, &s->text};
+    struct text t = {chunk, &s->text};
     int rc = file_read(path, FILE_LIMIT, &s->text, e);
 
     if (rc == ERR_OK) rc = script_protect(s, compile, &t, 0, 1, e);
@@ -196,7 +196,7 @@ static bool module_path(const char *name, char *out, size_t size)
 static void load_module(lua_State *L, const char *path)
 {
     struct script *s = script_of(L);
-    struct text t = {path, path, &s->text};
+    struct text t = {path, &s->text};
     struct err e;
 
     lua_pushcfunction(L, compile);

@@ -82,26 +82,10 @@ static int64_t *parse_select(const struct decl *d, const char *text,
                              int64_t count, int64_t *n)
 {
     int64_t *pick = api_ints(d->L, count);
-    const char *p = text;
 
-    *n = 0;
-    do {
-        char item[48], *dash;
-        size_t len = strcspn(p, ",");
-        int64_t a, b;
-        if (len >= sizeof item) len = sizeof item - 1;
-        memcpy(item, p, len);
-        item[len] = '\0';
-        dash = strchr(item, '-');
-        if (dash != NULL) *dash = '\0';
-        if (!num_parse(item, 0, count - 1, &a) ||
-            !num_parse(dash != NULL ? dash + 1 : item, a, count - 1, &b) ||
-            b - a >= count - *n)
-            decl_fail(d, "select", "bad selection '%s' (as in \"0-19,25\", "
-                      "each once, numbers below %" PRId64 ")", text, count);
-        while (a <= b) pick[(*n)++] = a++;
-        p += strcspn(p, ",");
-    } while (*p++ == ',');
+    if (!num_parse_ranges(text, count - 1, count, pick, n))
+        decl_fail(d, "select", "bad selection '%s' (as in \"0-19,25\", each "
+                  "once, numbers below %" PRId64 ")", text, count);
     return pick;
 }
 
