@@ -339,17 +339,19 @@ static int answer_facts(const struct args *a, struct err *e)
 static int read_routing(const struct args *a, struct routing *out,
                         struct err *e)
 {
-    const char *text = args_text(a, "routing");
-    char number[32], *comma;
+    const char *text = args_text(a, "routing"), *comma;
+    char number[64];
     double x = 0;
     int64_t seed = 1;
+    size_t n;
     bool ok;
 
     *out = (struct routing){.kind = ROUTING_BALANCED, .seed = 1};
     if (text == NULL || strcmp(text, "balanced") == 0) return ERR_OK;
-    snprintf(number, sizeof number, "%s", text + strcspn(text, "="));
-    comma = strchr(number, ',');
-    if (comma != NULL) *comma = '\0';
+    comma = strchr(text, ',');
+    n = strcspn(text, ",") - strcspn(text, "=,");
+    snprintf(number, sizeof number, "%.*s", (int)(n < sizeof number ? n : 0),
+             text + strcspn(text, "=,"));
     ok = number[0] == '=' && num_parse_double(number + 1, &x);
     if (ok && strncmp(text, "cv=", 3) == 0) {
         out->kind = ROUTING_CV;
