@@ -113,10 +113,19 @@ static uint64_t highest_on_gpu(const struct ranks *r, int gpu)
     return most;
 }
 
-static void put(struct run_work *w, int64_t rank, const char *what,
-                int64_t bytes)
+static void put_rank(struct run_work *w, const struct ranks *r, int64_t rank)
 {
-    w->driver[w->n_driver++] = (struct record_device){rank, what, bytes};
+    const struct ranks_one *o = &r->one[rank];
+    int64_t before = (int64_t)o->driver.before;
+    int64_t highest = (int64_t)highest_on_gpu(r, o->gpu);
+    const int64_t bytes[DRIVER_ROWS] = {
+        before, highest, (int64_t)o->driver.after, taken(r, o),
+        highest - before - taken_on_gpu(r, o->gpu),
+    };
+
+    for (int i = 0; i < DRIVER_ROWS; i++)
+        w->driver[w->n_driver++] =
+            (struct record_device){rank, run_driver_rows[i], bytes[i]};
 }
 
 int driver_note(struct run_work *w, const struct ranks *r, struct err *e)
@@ -126,17 +135,7 @@ int driver_note(struct run_work *w, const struct ranks *r, struct err *e)
     if (w->x->module == NULL || r->one == NULL) return ERR_OK;
     w->driver = calloc((size_t)cp * DRIVER_ROWS, sizeof *w->driver);
     if (w->driver == NULL) return err_nomem(e);
-    for (i = 0; i < cp; i++) {
-        const struct ranks_one *o = &r->one[i];
-        int64_t highest = (int64_t)highest_on_gpu(r, o->gpu);
-
-        if (!crew_is_here(r, i) || !o->driver.known) continue;
-        put(w, i, "driver_before", (int64_t)o->driver.before);
-        put(w, i, "driver_highest", highest);
-        put(w, i, "driver_after", (int64_t)o->driver.after);
-        put(w, i, "rank", taken(r, o));
-        put(w, i, "libraries", highest - (int64_t)o->driver.before -
-            taken_on_gpu(r, o->gpu));
-    }
+    for (i = 0; i < cp; i++)
+        if (crew_is_here(r, i) && r->one[i].driver.known) put_rank(w, r, i);
     return ERR_OK;
 }

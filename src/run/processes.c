@@ -197,14 +197,11 @@ static const char *keep_op(struct run_work *w, int64_t at, const char *op)
     return room;
 }
 
-/* Names are sent by number, so that no pointer crosses. */
+/* Its rows come in the order of run_driver_rows: the pointers to their names
+** are another process's. */
 static int unpack_driver(struct run_work *w, int64_t rank, const char *p,
                          size_t n, struct err *e)
 {
-    static const char *const names[] = {
-        "driver_before", "driver_highest", "driver_after", "rank",
-        "libraries"
-    };
     struct record_device d;
     size_t i, rows = n / sizeof d;
 
@@ -213,7 +210,7 @@ static int unpack_driver(struct run_work *w, int64_t rank, const char *p,
                        (int)rank);
     for (i = 0; i < rows; i++) {
         memcpy(&d, p + i * sizeof d, sizeof d);
-        d.what = names[i];
+        d.what = run_driver_rows[i];
         d.rank = rank;
         w->driver[w->n_driver++] = d;
     }

@@ -10,6 +10,10 @@
 
 #include "base/num.h"
 
+const char *const run_driver_rows[DRIVER_ROWS] = {
+    "driver_before", "driver_highest", "driver_after", "rank", "libraries",
+};
+
 int64_t run_now_ns(void)
 {
     struct timespec t;

@@ -8,8 +8,11 @@
 #include "run/run.h"
 
 #define RUN_MAX_VARIANTS 8
-#define DRIVER_ROWS 5               /* of device.csv, a rank */
 #define RUN_WAVE_TIMINGS 4          /* beside one a rank */
+
+/* The rows of a rank in device.csv, in their order. */
+enum { DRIVER_ROWS = 5 };
+extern const char *const run_driver_rows[DRIVER_ROWS];
 
 struct run_wave {
     bool cold;
