@@ -45,10 +45,10 @@ int err_wrap(struct err *e, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(prefix, sizeof prefix, fmt, ap);
     va_end(ap);
-    clean(prefix);
     memcpy(old, e->text, sizeof old);
     snprintf(e->text, sizeof e->text, "%s: %.*s", prefix,
              (int)(sizeof e->text - sizeof prefix - 3), old);
+    clean(e->text);         /* either may have been cut inside a character */
     return e->code;
 }
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/file.h"
 
 static char dir[] = "/tmp/peakproof-file-XXXXXX";
@@ -175,6 +176,16 @@ static void test_errors(void **state)
     err_set(&e, ERR_RUN, "%s", longer);
     err_wrap(&e, "%s", longer);
     assert_true(strlen(e.text) < sizeof e.text);
+    /* what is cut is still UTF-8 */
+    for (size_t i = 0; i + 2 < sizeof longer; i += 2)
+        memcpy(longer + i, "\xc3\xa9", 3);
+    for (int shift = 0; shift < 2; shift++) {
+        err_set(&e, ERR_RUN, "%s%s", shift ? "x" : "", longer);
+        err_wrap(&e, "f");
+        assert_int_equal(text_valid(e.text, strlen(e.text)), strlen(e.text));
+        err_wrap(&e, "%s%s", shift ? "x" : "", longer);
+        assert_int_equal(text_valid(e.text, strlen(e.text)), strlen(e.text));
+    }
 }
 
 int main(void)
