@@ -45,6 +45,8 @@ struct label_list {
     int32_t *id;            /* [rows], -1: not said yet */
     struct label *label;
     int64_t n, cap;
+    /* where the search for the next line's leaf begins, and leaves before */
+    int64_t segment, leaves;
 };
 
 int labels_add(struct label_list *l, struct label x, struct err *e)

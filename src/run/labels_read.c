@@ -36,17 +36,21 @@ static int sequence_rows(const struct batch *b, int64_t segment,
     return ERR_OK;
 }
 
-/* The n-th segment that nothing follows, -1 behind the last. */
-static int64_t leaf(const struct batch *b, int64_t n)
+/* The n-th segment that nothing follows, -1 behind the last. n only grows from
+** line to line, so no segment is looked at twice. */
+static int64_t leaf(struct label_list *l, int64_t n)
 {
+    const struct batch *b = l->w->plan->batch;
     int64_t i;
 
-    for (i = 0; i < b->n_seg; i++)
-        if (b->seg[i].next == i + 1 && n-- == 0) return i;
+    while (l->segment < b->n_seg) {
+        i = l->segment++;
+        if (b->seg[i].next == i + 1 && l->leaves++ == n) return i;
+    }
     return -1;
 }
 
-static int find_segment(const struct label_list *l, const struct js *line,
+static int find_segment(struct label_list *l, const struct js *line,
                         int64_t number, int64_t *out, struct err *e)
 {
     const struct batch *b = l->w->plan->batch;
@@ -55,14 +59,14 @@ static int find_segment(const struct label_list *l, const struct js *line,
     *out = -1;
     rc = js_opt_int(line, "segment", 0, b->n_seg - 1, out, e);
     if (rc != ERR_OK || *out >= 0) return rc;
-    *out = leaf(b, number);
+    *out = leaf(l, number);
     if (*out >= 0) return ERR_OK;
     return js_error(line, e, "the batch has %" PRId64 " sequences, and this "
                     "is one more (say where it ends: segment)", number);
 }
 
 /* A line of the file: its keys, and that its tokens are its segment's. */
-static int open_sequence(const struct label_list *l, const struct js *line,
+static int open_sequence(struct label_list *l, const struct js *line,
                          int64_t number, struct sequence *s, struct err *e)
 {
     static const char *const keys[] = {"tokens", "mask", "weights", "weight",
@@ -138,31 +142,43 @@ static int read_sequence(struct label_list *l, const struct js *line,
     return rc;
 }
 
-int labels_of_lines(struct label_list *l, struct err *e)
+/* Line number of the file; a blank one is none of a sequence's. */
+static int read_line(struct label_list *l, const char *text, size_t n,
+                     int64_t line, int64_t *number, struct err *e)
 {
-    struct buf text = BUF_INIT, origin = BUF_INIT;
-    int64_t line = 0, number = 0;
-    const char *p, *end;
-    int rc = file_read(l->path, MAX_FILE, &text, e);
+    struct buf origin = BUF_INIT;
+    json_t *root = NULL;
+    struct js top;
+    int rc;
 
-    for (p = text.data; rc == ERR_OK && p != NULL && *p != '\0'; p = end) {
-        size_t n = strcspn(p, "\n");
-        json_t *root = NULL;
-        struct js top;
-
-        end = p + n + (p[n] == '\n');
-        line++;
-        if (strspn(p, " \t\r") >= n) continue;
-        buf_free(&origin);
-        buf_printf(&origin, "%s:%" PRId64, l->path, line);
-        rc = js_parse(p, n, buf_text(&origin), &root, e);
-        if (rc != ERR_OK) break;
+    if (strspn(text, " \t\r") >= n) return ERR_OK;
+    buf_printf(&origin, "%s:%" PRId64, l->path, line);
+    rc = js_parse(text, n, buf_text(&origin), &root, e);
+    if (rc == ERR_OK) {
         top = js_top(root, buf_text(&origin));
-        rc = read_sequence(l, &top, number++, e);
+        rc = read_sequence(l, &top, (*number)++, e);
         json_decref(root);
     }
-    buf_free(&text);
     buf_free(&origin);
+    return rc;
+}
+
+int labels_of_lines(struct label_list *l, struct err *e)
+{
+    struct buf text = BUF_INIT;
+    int64_t line = 0, number = 0;
+    size_t at = 0;
+    int rc = file_read(l->path, MAX_FILE, &text, e);
+
+    while (rc == ERR_OK && at < text.len) {
+        const char *from = text.data + at;
+        const char *end = memchr(from, '\n', text.len - at);
+        size_t n = end != NULL ? (size_t)(end - from) : text.len - at;
+
+        rc = read_line(l, from, n, ++line, &number, e);
+        at += n + 1;
+    }
+    buf_free(&text);
     return rc;
 }
 

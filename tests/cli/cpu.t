@@ -199,6 +199,9 @@ $ sed 's/4,5/4/' l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=ba
 $ sed 's/"mask"/"masc"/' l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
 !* peakproof: tree/a: bad.jsonl:2: *masc*did you mean 'mask'*
 = 3
+$ (cat l.jsonl; printf '\0{"tokens":[1]}\n') >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
+!* peakproof: tree/a: bad.jsonl:5:1: not JSON: *
+= 3
 $ head -n 1 l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table
 !* peakproof: tree/a: bad.jsonl: no line goes through segment 2 of the batch
 = 3
