@@ -73,6 +73,9 @@ int patterns_load(const char *path, struct patterns *out, struct err *e)
     struct buf b = BUF_INIT;
     int rc = file_read(path, FILE_MOST, &b, e);
 
+    if (rc == ERR_OK && strlen(buf_text(&b)) < b.len)
+        rc = err_set(e, ERR_INPUT, "%s: holds a NUL byte, so it is no text",
+                     path);
     if (rc == ERR_OK && b.len > 0) rc = parse(&p, path, b.data, e);
     if (rc == ERR_OK && p.n == 0)
         rc = err_set(e, ERR_INPUT, "%s: no GROUP: PATTERN line", path);

@@ -73,6 +73,9 @@ $ peakproof replay --at oom c.pickle
 $ echo nothing >bad; peakproof replay --patterns bad c.pickle
 ! peakproof: bad:1: must be GROUP: PATTERN
 = 3
+$ printf 'a: b\n\0c: d\n' >bad; peakproof replay --patterns bad c.pickle
+! peakproof: bad: holds a NUL byte, so it is no text
+= 3
 $ peakproof replay --patterns groups --by file c.pickle
 ! peakproof: replay: --by or --patterns, not both
 = 2
