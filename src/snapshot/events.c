@@ -71,9 +71,7 @@ bool reading_address(const struct pickle *v, uint64_t *out, char *why,
     return false;
 }
 
-/* An array of n items with room for one more: its size is the power of two
-** that holds n. NULL: no host memory, and the array is as before. */
-static void *room_for_one(void *array, int64_t n, size_t size)
+void *reading_room(void *array, int64_t n, size_t size)
 {
     if (array != NULL && (n == 0 || (n & (n - 1)) != 0)) return array;
     return realloc(array, (n > 0 ? 2 * (size_t)n : 1) * size);
@@ -121,7 +119,7 @@ bool reading_lane(struct reading *r, uint64_t stream,
     }
     if (i == s->n_lane) {
         *why = NULL;
-        p = room_for_one(s->lane, s->n_lane, sizeof *p);
+        p = reading_room(s->lane, s->n_lane, sizeof *p);
         if (p == NULL) return false;
         s->lane = p;
         p[s->n_lane++] = want;
@@ -181,7 +179,7 @@ static int count_unknown(struct reading *r, const struct pickle *v,
 
     for (i = 0; i < s->n_unknown && !same(s->unknown[i].action, v, 40); i++) {}
     if (i == s->n_unknown && i < UNKNOWN_MOST) {
-        p = room_for_one(s->unknown, i, sizeof *p);
+        p = reading_room(s->unknown, i, sizeof *p);
         if (p == NULL) return err_nomem(e);
         s->unknown = p;
         p[i] = (struct snapshot_unknown){keep(r, v, 40), 0};
@@ -222,7 +220,7 @@ static int take_category(struct reading *r, const struct pickle *v,
     for (i = 0; i < s->n_category && !same(s->category[i], v, 80); i++) {}
     if (i == CATEGORIES_MOST) return ERR_OK;
     if (i == s->n_category) {
-        p = room_for_one(s->category, i, sizeof *p);
+        p = reading_room(s->category, i, sizeof *p);
         if (p == NULL) return err_nomem(e);
         s->category = p;
         p[i] = keep(r, v, 80);
@@ -419,7 +417,7 @@ static int new_trace(struct reading *r, struct pickle_items *to,
 {
     struct trace_range *p;
 
-    p = room_for_one(r->trace, r->n_trace, sizeof *p);
+    p = reading_room(r->trace, r->n_trace, sizeof *p);
     if (p == NULL) return err_nomem(e);
     r->trace = p;
     p[r->n_trace] = (struct trace_range){r->s->n_event, 0};

@@ -30,7 +30,7 @@ struct reading {
     struct snapshot *s;
     int64_t cap_event;
     struct trace_range *trace;      /* owned */
-    int64_t n_trace, cap_trace;
+    int64_t n_trace;
     int64_t bad_event;              /* the first that is not right; -1 */
     bool bad;                       /* the one being read is not */
     char bad_why[160];
@@ -47,6 +47,10 @@ struct reading {
 
 /* The hooks; ctx is a struct reading. */
 struct pickle_hooks reading_hooks(struct reading *r);
+
+/* An array of n items with room for one more: its size is the power of two
+** that holds n. NULL: no host memory, and the array is as before. */
+void *reading_room(void *array, int64_t n, size_t size);
 
 /* The lane of a stream and a pool id (NULL: none) in *out. On failure *why
 ** says what is wrong, or is NULL: no host memory. */

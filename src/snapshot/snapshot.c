@@ -81,14 +81,6 @@ static int get_list(struct reading *p, const struct pickle *v,
     return count(p, key, v->v.items->n);
 }
 
-/* An array of n items with room for one more: its size is the power of two
-** that holds n. NULL: no host memory, and the array is as before. */
-static void *room_for_one(void *array, int64_t n, size_t size)
-{
-    if (array != NULL && (n == 0 || (n & (n - 1)) != 0)) return array;
-    return realloc(array, (n > 0 ? 2 * (size_t)n : 1) * size);
-}
-
 /* ---- traces ------------------------------------------------------------- */
 
 /* A bad event is told when it is known to which device it belongs; why only of
@@ -228,7 +220,7 @@ static int read_block(const struct reading *p, const struct pickle *d,
     if (!in_use) return ERR_OK;
     rc = read_user(p, d, &b);
     if (rc != ERR_OK) return rc;
-    room = room_for_one(to->block, to->n_block, sizeof *room);
+    room = reading_room(to->block, to->n_block, sizeof *room);
     if (room == NULL) return err_nomem(p->e);
     to->block = room;
     room[to->n_block++] = b;
@@ -282,7 +274,7 @@ static int read_segment(struct reading *p, const struct pickle *d,
     s.small = type != NULL ? pickle_is(type, "small") : s.size == 2 << 20;
     rc = read_blocks(p, d, to, &s);
     if (rc != ERR_OK) return rc;
-    room = room_for_one(to->segment, to->n_segment, sizeof *room);
+    room = reading_room(to->segment, to->n_segment, sizeof *room);
     if (room == NULL) return err_nomem(p->e);
     to->segment = room;
     room[to->n_segment++] = s;
@@ -401,7 +393,7 @@ static int read_note(struct reading *p, const struct pickle *d)
         if (open >= 0) s->note[open].end_us = n.start_us;
         return ERR_OK;
     }
-    room = room_for_one(s->note, s->n_note, sizeof *room);
+    room = reading_room(s->note, s->n_note, sizeof *room);
     if (room == NULL) return err_nomem(p->e);
     s->note = room;
     room[s->n_note++] = n;
