@@ -1,11 +1,13 @@
 #!/bin/sh
 # usage: run-corpus.sh BUILD
 # Feeds every file of tests/fuzz/corpus/NAME to BUILD/fuzz/fuzz_NAME, one
-# check a file; the last line is "N passed, N failed".
+# check a file, for every tests/fuzz/fuzz_NAME.c; the last line is "N passed,
+# N failed".
 passed=0 failed=0
-for program in "$1"/fuzz/fuzz_*; do
-    [ -x "$program" ] || continue
-    name=${program##*/fuzz_}
+for source in tests/fuzz/fuzz_*.c; do
+    name=$(basename "$source" .c)
+    program=$1/fuzz/$name
+    name=${name#fuzz_}
     for f in tests/fuzz/corpus/"$name"/*; do
         if [ -e "$f" ] && out=$("$program" "$f" 2>&1); then
             passed=$((passed + 1))

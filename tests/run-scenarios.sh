@@ -44,8 +44,9 @@ snapshots() {
         check replay --by category --at end "$f"
         check compare "$f" "$f"
         check import "$out/first" "$f" --case "$first" --rank 0
-        break
+        return
     done
+    echo "FAILED $file: no snapshot of $first"
 }
 
 one() {
@@ -61,6 +62,7 @@ one() {
     done
     first=$(sed -n '2s/^[^,]*,[^,]*,\([^,]*\),.*/\1/p' "$out/run/cases.csv")
     last=$(sed -n '$s/^[^,]*,[^,]*,\([^,]*\),.*/\1/p' "$out/run/cases.csv")
+    [ -n "$first" ] || echo "FAILED $file: no case in its records"
     for c in "$first" "$last"; do
         check explain "$out/run" "$c"
         check explain --json "$out/run" "$c"

@@ -75,6 +75,9 @@ show() {
         f=1
         echo "part '$name' ended with exit code ${code:-unknown} and no count" \
             'of its own'
+    elif [ "$((p + f + ${s:-0}))" -eq 0 ]; then
+        f=1
+        echo "part '$name' checked nothing"
     fi
     [ "$f" -eq 0 ] || cat "$said"
     grep 'not checked$\|^kills: \|^faults: ' "$said"
