@@ -280,7 +280,8 @@ static void test_many(void **state)
 
 /* ---- drawn waves --------------------------------------------------------- */
 
-/* Fourteen of sums alone, twelve of them under; one out of memory. */
+/* Fourteen of sums alone, twelve of them under; one out of memory, two that
+** failed and one with wrong numbers, which is counted with these. */
 static void test_sweep(void **state)
 {
     struct folder f;
@@ -290,7 +291,11 @@ static void test_sweep(void **state)
 
     (void)state;
     begin(&f);
-    for (i = 0; i < 15; i++) {
+    for (i = 0; i < 18; i++) {
+        static const enum record_status end[] = {
+            STATUS_OOM, STATUS_ERROR, STATUS_ERROR, STATUS_WRONG
+        };
+
         snprintf(name, sizeof name, "w-%d", i);
         fixture_case(&x, "drawn", name, 50000000 + i * 1000000);
         x.kase.totals = true;
@@ -298,14 +303,39 @@ static void test_sweep(void **state)
         x.kase.n_wave = 1;
         x.rank[0][1].peak.tag.layer = (int16_t)(i % 3 - 1);
         set_error(&x, i * i * 0.5 - 65);
-        if (i == 14) {
+        if (i >= 14) {
             x.wave[0].n_rank = 0;
-            x.wave[0].status = x.kase.status = STATUS_OOM;
+            x.wave[0].status = x.kase.status = end[i - 14];
             x.wave[0].note = x.kase.note = "rank 0: 80 GB";
         }
         add(&f, &x);
     }
     compare(&f, sec_sweep, "sweep");
+}
+
+/* ---- other routings ------------------------------------------------------ */
+
+/* A published case under twenty-five routings: as many as the section has
+** room for. */
+static void test_fidelity(void **state)
+{
+    struct folder f;
+    struct fixture x;
+    char name[16], routing[24];
+    int i;
+
+    (void)state;
+    begin(&f);
+    for (i = 0; i < 26; i++) {
+        snprintf(name, sizeof name, "v-%02d", i);
+        snprintf(routing, sizeof routing, "cv 1 seed %d", i);
+        fixture_case(&x, "routing", name, 50000000);
+        x.kase.routing = i == 0 ? "balanced" : routing;
+        if (i == 0) x.kase.published_before_cold = -3.1;
+        if (i == 0) x.kase.published_after_cold = 18.2;
+        add(&f, &x);
+    }
+    compare(&f, sec_fidelity, "fidelity");
 }
 
 int main(void)
@@ -316,6 +346,7 @@ int main(void)
         cmocka_unit_test(test_knowledge),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_fidelity),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
