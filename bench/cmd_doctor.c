@@ -232,7 +232,8 @@ static int look_at(const struct args *a, const char *folder, struct err *e)
     }
     f[n++] = finding("weights", w.trouble.len == 0, buf_text(&w.held),
                      w.held.len);
-    for (p = buf_text(&w.trouble); *p != '\0'; p += strcspn(p, "\n") + 1)
+    for (p = buf_text(&w.trouble); *p != '\0' && n < MAX_FINDINGS - 1;
+         p += strcspn(p, "\n") + 1)
         f[n++] = finding("trouble", false, p, strcspn(p, "\n"));
     if (w.beside.len > 0)
         f[n++] = finding("beside", true, buf_text(&w.beside), w.beside.len);

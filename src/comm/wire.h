@@ -1,5 +1,6 @@
 /*
-** wire.h - TCP with deadlines. Times are of now_ms; end is when to give up.
+** wire.h - TCP with deadlines. Times are of wire_now_ms; end is when to give
+** up.
 ** Inside src/comm.
 */
 #ifndef COMM_WIRE_H

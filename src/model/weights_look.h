@@ -17,7 +17,7 @@ struct stored_look {
 
 /* Reads folder/config.json and the headers of its safetensors files. An error
 ** is one of reading them; what the model misses is trouble. Free with
-** weights_look_free in any case. */
+** stored_look_free in any case. */
 int stored_look(const char *folder, struct stored_look *out, struct err *e)
     MUST_CHECK;
 void stored_look_free(struct stored_look *w);

@@ -6,9 +6,8 @@
 ** result through a pipe. The parent reads all pipes at once, keeps results that
 ** came early, and hands them over in order. A worker that ends without a whole
 ** result (killed, crashed) makes a failed case; those behind it, like the
-** others, go on. Workers leave
-** SIGINT and SIGTERM to the parent, let go of the folder's lock, and end when
-** the parent does, however it does.
+** others, go on. Workers leave SIGINT and SIGTERM to the parent, let go of the
+** folder's lock, and end when the parent does, however it does.
 */
 #include <assert.h>
 #include <errno.h>

@@ -86,7 +86,7 @@ void script_release(lua_State *L, uint64_t bytes);
 /* [raises] The host refused memory. */
 _Noreturn void script_nomem(lua_State *L);
 /* [-0, +0] Line and file of the innermost running Lua function that is not
-** the API's own; 0 and *file = NULL where there is none. */
+** the API's own; 0 and "" where there is none. */
 int script_line(lua_State *L, char file[LUA_IDSIZE]);
 /* [-0, +0] strdup that raises instead of failing. *out is freed first. */
 void script_dup(lua_State *L, char **out, const char *text);
