@@ -31,6 +31,8 @@ $ peakproof explain --plot w.svg --wave 1 --rank 1 out it >text; grep -o 'wave 1
 > wave 1, rank 1
 
 # What cannot be drawn.
+$ f=$(printf '%070d' 0); peakproof explain --plot $f.svg out it >text; ls $f.*g | wc -l
+> 2
 $ peakproof explain --plot t.png out it
 ! peakproof: explain: --plot: the picture is a file NAME.svg, of letters, digits and . _ -
 = 2

@@ -280,11 +280,14 @@ static int look(const char *dir, const char *name, struct err *e)
 
 int plot_run(const char *dir, const char *name, bool *missing, struct err *e)
 {
-    char program[] = "gnuplot", script[64], *argv[] = {program, script, NULL};
+    char program[] = "gnuplot", *argv[] = {program, NULL, NULL};
+    struct buf script = BUF_INIT;
     int rc;
 
     *missing = false;
-    snprintf(script, sizeof script, "%s.gp", name);
-    rc = run(dir, argv, missing, e);
+    buf_printf(&script, "%s.gp", name);
+    argv[1] = script.data;
+    rc = script.failed ? err_nomem(e) : run(dir, argv, missing, e);
+    buf_free(&script);
     return rc == ERR_OK && !*missing ? look(dir, name, e) : rc;
 }
