@@ -101,27 +101,13 @@ static int look(const char *dir, const struct record_found *c,
 
 /* ---- the picture --------------------------------------------------------- */
 
-static int save(const char *dir, const char *name, const char *ext,
-                const struct buf *text, struct err *e)
-{
-    struct buf path = BUF_INIT;
-    int rc;
-
-    buf_printf(&path, "%s/%s.%s", dir, name, ext);
-    rc = path.failed || text->failed ? err_nomem(e)
-         : file_write(path.data, buf_text(text), text->len, e);
-    buf_free(&path);
-    return rc;
-}
-
 static int draw(const char *dir, const char *name, struct plot *p,
                 struct err *e)
 {
     bool missing = false;
     int rc = file_make_dirs(dir, e);
 
-    if (rc == ERR_OK) rc = save(dir, name, "dat", &p->dat, e);
-    if (rc == ERR_OK) rc = save(dir, name, "gp", &p->gp, e);
+    if (rc == ERR_OK) rc = plot_save(dir, p, e);
     if (rc == ERR_OK) rc = plot_run(dir, name, &missing, e);
     if (rc == ERR_OK && missing)
         say_warning("no gnuplot: %s/%s.gp draws the picture "

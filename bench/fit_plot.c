@@ -73,19 +73,6 @@ static void put_script(const struct fit *f, struct plot *p)
     buf_free(&command);
 }
 
-static int save(const char *dir, const char *name, const struct buf *text,
-                struct err *e)
-{
-    struct buf path = BUF_INIT;
-    int rc;
-
-    buf_printf(&path, "%s/%s", dir, name);
-    rc = path.failed || text->failed ? err_nomem(e)
-         : file_write(path.data, buf_text(text), text->len, e);
-    buf_free(&path);
-    return rc;
-}
-
 int fit_plot(const char *dir, const struct shape *s, const struct fit *f,
              struct err *e)
 {
@@ -97,13 +84,13 @@ int fit_plot(const char *dir, const struct shape *s, const struct fit *f,
     plot_begin(&p, "fit", 900, 560);
     buf_puts(&p.dat, "# tokens; GB: simulated, then each estimator's\n");
     for (i = 1; rc == ERR_OK && i <= POINTS; i++) {
+        /* the last three beyond what was asked and granted */
         int64_t tokens = num_smul(most, i) / (POINTS - 3);
         if (tokens >= s->batch.n_seg)
             rc = put_point(s, f, tokens, &p.dat, e);
     }
     put_script(f, &p);
-    if (rc == ERR_OK) rc = save(dir, "fit.dat", &p.dat, e);
-    if (rc == ERR_OK) rc = save(dir, "fit.gp", &p.gp, e);
+    if (rc == ERR_OK) rc = plot_save(dir, &p, e);
     plot_free(&p);
     if (rc == ERR_OK) rc = plot_run(dir, "fit", &missing, e);
     if (rc == ERR_OK && missing)

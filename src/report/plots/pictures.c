@@ -6,7 +6,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "base/file.h"
 
 /* Each picture, and of which device's cases it is. */
 static const struct {
@@ -20,21 +19,6 @@ static const struct {
     [PICTURE_CHANGE] = {"dry", plot_change},
     [PICTURE_MEASURED] = {"dry", plot_measured},
 };
-
-static int save(const char *dir, const char *name, const char *ext,
-                const struct buf *text, struct buf *written, struct err *e)
-{
-    struct buf path = BUF_INIT;
-    int rc;
-
-    buf_printf(&path, "%s/%s.%s", dir, name, ext);
-    rc = path.failed || text->failed ? err_nomem(e)
-         : file_write(path.data, buf_text(text), text->len, e);
-    if (rc == ERR_OK) buf_printf(written, "%s.%s\n", name, ext);
-    if (rc == ERR_OK && written->failed) rc = err_nomem(e);
-    buf_free(&path);
-    return rc;
-}
 
 /* A picture that stands there is of an earlier report. */
 static int remove_old(const char *dir, const char *name, struct err *e)
@@ -94,9 +78,9 @@ int pictures_make(const char *dir, bool draw, const struct record_set *set,
         if (rc == ERR_OK) rc = view_open(&v, table[i].device, e);
         if (rc == ERR_OK && table[i].make(&v, &p)) {
             out->state[i] = PICTURE_SCRIPT;
-            if (p.dat.failed || p.gp.failed) rc = err_nomem(e);
-            else rc = save(dir, name, "dat", &p.dat, written, e);
-            if (rc == ERR_OK) rc = save(dir, name, "gp", &p.gp, written, e);
+            rc = plot_save(dir, &p, e);
+            buf_printf(written, "%s.dat\n%s.gp\n", name, name);
+            if (rc == ERR_OK && written->failed) rc = err_nomem(e);
             if (rc == ERR_OK && draw)
                 rc = draw_one(dir, name, &out->state[i], out, written, e);
         }

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/num.h"
 
 void plot_free(struct plot *p)
@@ -50,6 +51,25 @@ void plot_draw(struct plot *p, const char *command)
                "%s\n"
                "  unset output\n"
                "}\n", p->name, command);
+}
+
+int plot_save(const char *dir, const struct plot *p, struct err *e)
+{
+    const struct { const char *ext; const struct buf *text; } file[] = {
+        {"dat", &p->dat}, {"gp", &p->gp},
+    };
+    int i, rc = ERR_OK;
+
+    for (i = 0; i < 2 && rc == ERR_OK; i++) {
+        const struct buf *text = file[i].text;
+        struct buf path = BUF_INIT;
+
+        buf_printf(&path, "%s/%s.%s", dir, p->name, file[i].ext);
+        rc = path.failed || text->failed ? err_nomem(e)
+             : file_write(path.data, buf_text(text), text->len, e);
+        buf_free(&path);
+    }
+    return rc;
 }
 
 bool plot_name_ok(const char *name)

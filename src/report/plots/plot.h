@@ -32,6 +32,9 @@ void plot_free(struct plot *p);
 ** the lines that draw, which both terminals repeat. */
 void plot_begin(struct plot *p, const char *name, int width, int height);
 void plot_draw(struct plot *p, const char *command);
+/* Writes dir/NAME.dat and dir/NAME.gp. */
+int plot_save(const char *dir, const struct plot *p, struct err *e)
+    MUST_CHECK;
 /* Letters, digits, ".", "_" and "-" only: what a script can hold unquoted. */
 bool plot_name_ok(const char *name);
 /* A text inside gnuplot double quotes: escaped against quotes, markup and,
