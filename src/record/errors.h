@@ -28,8 +28,9 @@ struct record_errors {
 /* One of them; false where it does not cover the wave, or there is no peak. */
 bool record_error_at(const struct record_found *c, int64_t wave,
                      const char *source, struct record_error *out);
-/* Adds a case's: every estimate that covers its wave and has a peak; false:
-** out of memory. *x is all zero before the first, and sorted after the last. */
+/* Adds a case's: every estimate that covers its wave and has a peak, of the
+** first RECORD_MAX_SOURCES estimators that are met; false: out of memory. *x
+** is all zero before the first, and sorted after the last. */
 bool record_errors_add(struct record_errors *x, const struct record_found *c);
 void record_errors_sort(struct record_errors *x);
 void record_errors_free(struct record_errors *x);

@@ -6,6 +6,7 @@
 **   pricing.c     what the estimators are told, and what they say
 **   waves.c       the case's waves on the device, and what records keep
 **   ranks_run.c   its ranks at work, each a thread where it computes
+**   segments.c    what a device answered, and the same answers on dry
 **   tokens.c      tokens and targets for devices that compute
 **   labels.c      what a file says instead, labels_read.c
 **   beside_dry.c  such a device held beside dry
@@ -14,7 +15,7 @@
 **   adapters.c    what the ranks have learned, and saving it
 **   dump.c        waves' numbers for comparison
 **   show.c        the result as a table and as JSON, tolerances
-**   miss.c        miss reports
+**   miss.c        miss reports, miss_replay.c priced again
 **   pack.c        the result as bytes for a pipe
 **   checks.c      what --check checks beside tolerances
 **   kept.c        what cases that --resume keeps say again
@@ -22,6 +23,10 @@
 **   summary.c     what a run's records say in a few lines, and its worst cases
 **   as_lua.c      a case as the text of a scenario
 **   jobs.c        cases one by one, or in worker processes; results in order
+**
+** Beside cases: scenarios.c and data_dir.c find what a command names, device.c
+** the devices, estimates.c and import.c are what price and import do, route.c
+** and timeline.c a forward and a wave for a command of their own.
 **
 ** A case's result depends on the case and the device alone, and is text, so
 ** that it can come through a pipe from a worker.

@@ -18,6 +18,11 @@
 
 enum { NONE = -1 };
 
+/* Where no cached block begins, all are looked through for the one that holds
+** the address; a trace in which more begin so is said to contradict itself,
+** or it would take the square of its events. */
+enum { MISFITS_MOST = 4096 };
+
 struct tile {
     uint64_t addr, size;
     uint64_t requested;     /* in use */
@@ -192,7 +197,7 @@ static int64_t cached_at(struct walker *w, uint64_t addr, bool block)
     int64_t t = addr_map_get(&w->at, addr);
 
     if (t != NONE) return w->tile[t].in_use ? NONE : t;
-    if (block && ++w->out->misfits > 4096) return NONE;
+    if (block && ++w->out->misfits > MISFITS_MOST) return NONE;
     t = find_holding(w, addr);
     if (t == NONE || !cut(w, t, addr - w->tile[t].addr)) return NONE;
     return w->tile[t].next;

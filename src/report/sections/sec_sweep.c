@@ -11,7 +11,10 @@
 #include "report/sections/errors.h"
 #include "report/sections/sections.h"
 
-enum { WORST = 10, MAX_SWEEPS = 8, JSON_LIMIT = 1 << 20 };
+enum {
+    WORST = 10, MAX_SWEEPS = 8, JSON_LIMIT = 1 << 20,
+    LEAST_GAP = 50000       /* bytes of a term that are told, as 0.1 MB */
+};
 
 /* ---- what was run -------------------------------------------------------- */
 
@@ -148,7 +151,7 @@ static void put_terms(struct view *v, struct table *t,
         int most = 0;
         for (k = 1; k < CAT_COUNT; k++)
             if (gap[k] > gap[most]) most = k;
-        if (gap[most] < 50000) break;
+        if (gap[most] < LEAST_GAP) break;
         buf_printf(&b, "%s%s %.1f", b.len > 0 ? ", " : "",
                    category_name((enum category)most),
                    (double)gap[most] / 1e6);
