@@ -92,6 +92,10 @@ static int read_model(const struct args *a, struct shape *out,
                      PRId64 " experts of %s", out->options.ep,
                      out->model.experts,
                      name != NULL ? name : DEFAULT_MODEL);
+    if (rc == ERR_OK && out->options.cp % out->options.ep != 0)
+        rc = err_set(e, ERR_USAGE, "--ep: %" PRId64 " does not divide --cp, %"
+                     PRId64 " (groups of ep ranks share the experts)",
+                     out->options.ep, out->options.cp);
     if (rc != ERR_OK || name == NULL || shipped) return rc;
     out->model_ref = strdup(name);
     return out->model_ref != NULL ? ERR_OK : err_nomem(e);

@@ -82,6 +82,12 @@ $ peakproof plan --lengths 4096 --model Qwen3.6-27B --layers 8 --facts >g; grep 
 $ peakproof plan --lengths 4096 --ep 3
 ! peakproof: --ep: 3 does not divide the 256 experts of Qwen3.6-35B-A3B.json
 = 2
+$ peakproof plan --lengths 4096 --cp 3 --ep 2
+! peakproof: --ep: 2 does not divide --cp, 3 (groups of ep ranks share the experts)
+= 2
+$ peakproof fit --memory 80G --lengths 4096 --ep 4
+! peakproof: --ep: 4 does not divide --cp, 2 (groups of ep ranks share the experts)
+= 2
 $ peakproof plan --lengths 4096 --model Qwen3.6-27
 ! peakproof: Qwen3.6-27: No such file or directory
 = 3
