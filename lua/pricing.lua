@@ -430,8 +430,14 @@ end
 -- Why no published estimator prices these facts, or nil.
 function pricing.refuses(f)
   local p = f.parallel
+  if (f.dtype or "bf16") ~= "bf16" then
+    return ("dtype %s: priced in bf16 only"):format(f.dtype)
+  end
   if p.tp ~= 1 or p.pp ~= 1 then
     return ("TP%d PP%d: only TP1 and PP1 are priced"):format(p.tp, p.pp)
+  end
+  if f.recompute ~= "full" or f.wave ~= "train" then
+    return "prices training waves with full recompute only"
   end
 end
 

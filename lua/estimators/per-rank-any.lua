@@ -489,6 +489,11 @@ return estimator{
     local why = pricing.refuses(f) or pricing.refuses_layouts(f)
     if why == nil and f.model.experts == 0 then
       why = "dense model: kept-rank prices each rank of one"
+    elseif why == nil and f.parallel.cp % f.parallel.ep ~= 0 then
+      why = ("EP%d CP%d: ranks that share experts are others than the wave's")
+            :format(f.parallel.ep, f.parallel.cp)
+    elseif why == nil and f.compiled == false then
+      why = "not compiled: operators are priced as fused"
     end
     if why == nil and f.load_cv then why = "no quantiles of routing here" end
     if why then return nil, why end

@@ -548,8 +548,16 @@ static void price_rank_any(const struct price_wave *w, int64_t r,
 
 static bool refuses_any(const struct price_facts *f, char reason[160])
 {
-    if (f->model->experts > 0) return price_refuses_layouts(f, reason);
-    snprintf(reason, 160, "dense model: kept-rank prices each rank of one");
+    if (f->model->experts == 0)
+        snprintf(reason, 160, "dense model: kept-rank prices each rank of one");
+    else if (f->cp % f->ep != 0)
+        snprintf(reason, 160, "EP%lld CP%lld: ranks that share experts are "
+                 "others than the wave's", (long long)f->ep,
+                 (long long)f->cp);
+    else if (f->mode.eager)
+        snprintf(reason, 160, "not compiled: operators are priced as fused");
+    else
+        return price_refuses_layouts(f, reason);
     return true;
 }
 

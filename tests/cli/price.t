@@ -177,3 +177,32 @@ $ sed 's/"adapter_pending": true/"adapter_pending": {"a": true, "c": true}/' ab.
 $ sed 's/"adapter_pending": true/"adapter_pending": {"a": true}/' ab.json | peakproof price -
 ! peakproof: standard input: adapter_pending.b: missing
 = 3
+
+# Ranks that share experts outside the wave, operators that nobody fused: not
+# what per-rank-any has priced.
+
+$ for cut in 's/"ep": 2/"ep": 4/' 's/"cold"/"compiled": false, "cold"/'; do peakproof plan --lengths 3000,500 --ep 2 --facts | sed "$cut" | peakproof price - | grep -A 2 '"per-rank-any"'; done
+>       "name": "per-rank-any",
+>       "supported": false,
+>       "reason": "EP4 CP2: ranks that share experts are others than the wave's",
+>       "name": "per-rank-any",
+>       "supported": false,
+>       "reason": "not compiled: operators are priced as fused",
+
+# The estimators that are text decline where those of the program do.
+
++ modes.lua
+| local list = {{name = "dense", model = "Qwen3-8B"}, {name = "f32", dtype = "f32"},
+|   {name = "none", recompute = "none"}, {name = "eager", compiled = false},
+|   {name = "moe", recompute = "selective", recompute_modules = {"moe"}},
+|   {name = "loss", wave = "hidden-loss"}, {name = "tp", tp = 2},
+|   {name = "forward", wave = "hidden", grad = false}, {name = "cp4", cp = 4}}
+| for _, c in ipairs(list) do
+|   c.model, c.layers = c.model or "Qwen3.6-35B-A3B", 4
+|   c.cp, c.ep = c.cp or 2, c.name ~= "dense" and 2 or nil
+|   c.batch = batch.lengths{5000, 300}
+| end
+| return {cases = list}
+$ L=$TOP/lua/estimators; peakproof run --estimator $L/busiest-rank.lua --estimator $L/per-rank.lua --estimator $L/per-rank-any.lua modes.lua >a
+$ awk -F, '$6 == "max" && $8 == "raw" && $7 ~ /-rank/ && $7 !~ "/" {b = $7; sub(/[.]lua$/, "", b); n[$3 " " b]++; v[$3 " " b, n[$3 " " b]] = $10 " " $11 (($10 == "ok") ? $9 : "")} END {for (k in n) if (n[k] == 2 && v[k, 1] != v[k, 2]) print k ": " v[k, 1] " / " v[k, 2]; else if (n[k] == 2) same++; print same " alike"}' out/records.csv
+> 27 alike

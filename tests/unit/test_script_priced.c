@@ -75,7 +75,7 @@ static struct price_facts random_facts(struct known *k,
 
     for (i = 0; i < n; i++) random_group(&k[i], &g[i], s);
     f = help_facts(&model[help_below(s, MODELS)], g, n, 2,
-                   (int64_t)1 << help_below(s, 6));
+                   (int64_t)1 << help_below(s, help_below(s, 4) ? 2 : 6));
     if (f.model->experts == 0) f.ep = 1;
     f.lora_rank = ranks[help_below(s, 8)];
     f.cold = help_below(s, 2);
@@ -86,6 +86,8 @@ static struct price_facts random_facts(struct known *k,
     f.hybridep_held_rows = help_below(s, 3) - 1;
     f.packed_length = 1 + help_below(s, 100000);
     if (help_below(s, 3) > 0) help_pending(&f);
+    f.mode.eager = help_below(s, 16) == 0;
+    if (help_below(s, 16) == 0) f.mode.recompute = RECOMPUTE_NONE;
     return f;
 }
 
@@ -147,7 +149,7 @@ static void hold(const char *name)
         }
         free(f.pending);
     }
-    assert_true(supported > rounds / 2);
+    assert_true(supported > rounds / 3);
     free(want);
     free(got);
     scenario_estimator_free(lua);
