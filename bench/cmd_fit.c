@@ -396,6 +396,8 @@ static int answer_case(const struct args *a, const struct scenario_set *set,
     p.lora_rank = c->lora_rank;
     p.head_rows = c->head_rows;
     p.mode = c->mode;
+    p.pp = c->pp;
+    p.dtype = c->dtype;
     p.routing = c->routing;
     if (c->batch_kind == BATCH_LAYOUT) p.layout = c->layout;
     else p.batch = c->batch;        /* the scenario's */

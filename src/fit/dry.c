@@ -13,7 +13,8 @@ static struct scenario_case case_of(const struct shape *s,
 {
     struct scenario_case c = {
         .cp = s->options.cp, .ep = s->options.ep,
-        .tp = mode_tp(&s->mode), .pp = 1, .mode = s->mode,
+        .tp = mode_tp(&s->mode), .pp = s->pp > 0 ? s->pp : 1,
+        .mode = s->mode,
         .lora_rank = s->lora_rank, .lora_alpha = 32,
         .waves = SIMULATE_WAVES, .head_rows = s->head_rows,
         .price_head_rows = -1, .hybridep_held_rows = -1,
@@ -21,7 +22,7 @@ static struct scenario_case case_of(const struct shape *s,
         .learning_rate = 1e-3, .device_bytes = (uint64_t)limit,
     };
 
-    c.dtype = (char *)(uintptr_t)"bf16";
+    c.dtype = (char *)(uintptr_t)(s->dtype != NULL ? s->dtype : "bf16");
     c.batch_kind = b != NULL ? BATCH_LENGTHS : BATCH_LAYOUT;
     if (b != NULL) c.batch = *b;
     return c;

@@ -115,6 +115,20 @@ static int add_facts(const struct price_facts *f, struct fit *fit,
     return rc == ERR_OK ? add_wave(f, fit, e) : rc;
 }
 
+/* Weights and activations are priced as bf16. */
+static void refuse_dtype(const char *dtype, struct fit *fit)
+{
+    int i;
+
+    fit->known = false;
+    for (i = 0; i < PRICE_RECOMPUTING; i++) {
+        struct estimate *x = &fit->answer[i].estimate;
+        x->supported = x->priced = false;
+        snprintf(x->reason, sizeof x->reason, "dtype %s: priced in bf16 only",
+                 dtype);
+    }
+}
+
 /* A first wave and a later one: which is dearer depends on where gradients
 ** are allocated and what only a first wave holds. */
 static int add_plan(const struct shape *p, const struct batch *b,
@@ -134,6 +148,8 @@ static int add_plan(const struct shape *p, const struct batch *b,
         price_facts_free(&f);
     }
     plan_free(&plan);
+    if (rc == ERR_OK && p->dtype != NULL && strcmp(p->dtype, "bf16") != 0)
+        refuse_dtype(p->dtype, fit);
     return rc;
 }
 

@@ -35,7 +35,7 @@ struct fit {
     char reason[256];           /* why it is not */
     struct simulated simulated;
     struct grant grant;         /* tokens -1: not asked, or a fixed layout */
-    bool known;                 /* base is; not under TP or PP */
+    bool known;                 /* base is; not under TP or PP, and bf16 */
     struct fit_base base;
     struct fit_answer answer[PRICE_RECOMPUTING];
 };

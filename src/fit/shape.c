@@ -18,6 +18,10 @@ int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
                                    s->lora_rank, out, e);
 
     if (rc != ERR_OK) return rc;
+    out->tp = mode_tp(&s->mode);
+    if (s->pp > 0) out->pp = s->pp;
+    out->mode = s->mode;
+    out->group->grad = !s->mode.no_grad;
     out->cold = cold;
     out->head_rows = s->head_rows >= 0 ? s->head_rows : plan->tokens;
     if (s->model_ref != NULL) {

@@ -18,6 +18,8 @@ struct shape {
     int64_t lora_rank;
     int64_t head_rows;          /* -1: all */
     struct mode mode;
+    int64_t pp;                 /* pipeline stages; 0: 1 */
+    const char *dtype;          /* of activations, borrowed; NULL: "bf16" */
     struct routing routing;     /* of what is simulated; borrowed rows */
     const struct rank_plan *layout;     /* [cp] instead of a batch; borrowed;
                                            NULL: the batch */

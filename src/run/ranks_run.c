@@ -29,7 +29,7 @@ static struct step_config config_of(const struct ranks_one *o)
 
     return (struct step_config){
         .model = &w->model, .plan = w->plan, .rank = o->rank,
-        .ep = c->ep, .mode = c->mode,
+        .ep = c->ep, .pp = c->pp, .mode = c->mode,
         .lora_rank = c->lora_rank, .lora_alpha = c->lora_alpha,
         .head_rows = c->head_rows < 0 ? own : num_min(c->head_rows, own),
         .more_labels = l != NULL ? l->more[o->rank] : 0,

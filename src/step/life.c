@@ -27,6 +27,10 @@ static int check_parallel(const struct step_config *c, struct err *e)
     if (c->rank < 0 || c->rank >= cp)
         return BAD("rank: %lld is not from 0 to %lld", (long long)c->rank,
                    (long long)cp - 1);
+    if (c->pp > 1)
+        return BAD("pp: %lld: the step has one pipeline stage, all layers on "
+                   "each rank (leave pp out; estimators alone are told of it)",
+                   (long long)c->pp);
     if (c->ep < 1 || cp * tp % c->ep != 0)
         return BAD("ep: %lld does not divide cp%s, which is %lld",
                    (long long)c->ep, tp > 1 ? " x tp" : "",

@@ -187,3 +187,34 @@ $ peakproof fit --memory 80G none.json
 = 3
 $ peakproof fit --memory 9000000T --lengths 5 --layers 4 | grep -c 2,147,483,647
 > 3
+
+# A case as it is: its mode, its types, its ranks, or the reason why not.
+
++ modes.lua
+| local function case(name, more)
+|   local c = {name = name, model = "Qwen3.6-35B-A3B", layers = 4, cp = 2,
+|              ep = 2, waves = 2, learning_rate = 1e-4,
+|              batch = batch.lengths{5000}}
+|   for key, value in pairs(more) do c[key] = value end
+|   return c
+| end
+| return {cases = {case("none", {recompute = "none"}),
+|   case("f32", {dtype = "f32"}), case("tp", {tp = 2}), case("pp", {pp = 2})}}
+$ for c in none f32 tp pp; do peakproof fit --memory 80G modes.lua --only $c | grep -E '^(weights|busiest|simulated +[ln])' | cut -c 1-69; done
+>* weights  *
+>* simulated    later *
+> busiest-rank not priced: prices training waves with full recompute on
+>* simulated    later *
+> busiest-rank not priced: dtype f32: priced in bf16 only
+>* simulated    later *
+> busiest-rank not priced: TP2 PP1: only TP1 and PP1 are priced
+> simulated    not run: rank 0: pp: 2: the step has one pipeline stage,
+> busiest-rank not priced: TP1 PP2: only TP1 and PP1 are priced
+$ for c in none f32 tp; do peakproof run --json --only $c modes.lua >a; peakproof fit --json --memory 80G modes.lua --only $c >b; for key in a.device b.needed; do sed -n "s/.*\"${key#*.}_bytes\": \([0-9]*\),*/\1/p" ${key%.*} | sort -n | tail -n 1; done | uniq | wc -l; done
+> 1
+> 1
+> 1
+$ peakproof run --only pp modes.lua >a; code=$?; tail -n 1 a; exit $code
+> 1 case: 0 out of memory, 0 refused, 1 failed
+! peakproof: modes/pp: rank 0: pp: 2: the step has one pipeline stage, all layers on each rank (leave pp out; estimators alone are told of it)
+= 3
