@@ -92,6 +92,7 @@ static int read_request(const struct args *a, struct request *q,
     if (rc == ERR_OK && replay_writes(a) && a->n_operand > 1)
         rc = err_set(e, ERR_USAGE, "replay: --timeline, --perfetto and "
                      "--folded go with one snapshot");
+    if (rc == ERR_OK) rc = replay_writes_check(a, e);
     q->ask.at = args_list(a, "at", &q->ask.n_at);
     q->ask.since = args_text(a, "since");
     q->ask.waves = args_text(a, "waves");
@@ -160,6 +161,9 @@ static int put_file(const struct args *a, struct request *q,
         else
             rc = put_device(a, q, &s, i, path, text, list, e);
     }
+    if (rc == ERR_OK && shown == 0 && q->device >= 0)
+        rc = err_set(e, ERR_INPUT, "%s: device %d (--device) holds no memory "
+                     "and has no trace", path, (int)q->device);
     if (rc == ERR_OK && shown == 0 && list == NULL)
         buf_printf(text, "%s%s: no device holds memory or has a trace\n",
                    text->len > 0 ? "\n" : "", path);

@@ -1,6 +1,8 @@
 /* replay_files.c - what "peakproof replay" writes beside its answer */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "bench/snapshots.h"
@@ -43,10 +45,49 @@ static int put_series(const struct account *x, const struct account_ask *ask,
     return put(path, &b, e);
 }
 
+static const char *const writing[] = {"timeline", "perfetto", "folded", NULL};
+
 bool replay_writes(const struct args *a)
 {
-    return args_has(a, "timeline") || args_has(a, "perfetto")
-        || args_has(a, "folded");
+    int i;
+
+    for (i = 0; writing[i] != NULL; i++)
+        if (args_has(a, writing[i])) return true;
+    return false;
+}
+
+/* A regular file that begins as pickles do: what was recorded comes once. */
+static bool is_pickle(const char *path)
+{
+    struct stat st;
+    int first = EOF;
+    FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "rb")
+                                                          : NULL;
+
+    if (f == NULL) return false;
+    first = fgetc(f);
+    fclose(f);
+    return first == 0x80;
+}
+
+int replay_writes_check(const struct args *a, struct err *e)
+{
+    int i, k;
+
+    for (i = 0; writing[i] != NULL; i++) {
+        const char *path = args_text(a, writing[i]);
+        if (path == NULL || strcmp(path, "-") == 0) continue;
+        if (is_pickle(path))
+            return err_set(e, ERR_USAGE, "replay: --%s: %s is a snapshot, "
+                           "which would be lost (name another file; - is "
+                           "standard output)", writing[i], path);
+        for (k = 0; k < i; k++)
+            if (args_has(a, writing[k]) &&
+                strcmp(args_text(a, writing[k]), path) == 0)
+                return err_set(e, ERR_USAGE, "replay: --%s and --%s name one "
+                               "file", writing[k], writing[i]);
+    }
+    return ERR_OK;
 }
 
 int replay_write(const struct args *a, const struct account *x,

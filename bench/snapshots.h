@@ -23,6 +23,8 @@ int snapshots_compare(const struct args *a, const struct account_ask *ask,
 /* Whether replay is to write files, and those of one device: --timeline,
 ** --perfetto, --folded. */
 bool replay_writes(const struct args *a);
+/* ERR_USAGE where one of them would take a snapshot's place, or another's. */
+int replay_writes_check(const struct args *a, struct err *e) MUST_CHECK;
 int replay_write(const struct args *a, const struct account *x,
                  const struct account_ask *ask, const char *origin,
                  struct err *e) MUST_CHECK;

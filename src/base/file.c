@@ -112,7 +112,31 @@ static int open_beside(const char *path, struct buf *name)
     return fd;
 }
 
-int file_write(const char *path, const char *data, size_t len, struct err *e)
+/* A device, a pipe, or what such a name stands for (/dev/stdout): a file that
+** took its place would break what others do with it. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+
+    if (lstat(path, &st) != 0) return false;
+    if (S_ISLNK(st.st_mode) && (strncmp(path, "/dev/", 5) == 0 ||
+                                strncmp(path, "/proc/", 6) == 0)) return true;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) &&
+           !S_ISDIR(st.st_mode);
+}
+
+/* Into what is there; not waiting for a reader of a pipe. */
+static int write_into(const char *path, const char *data, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC), rc;
+
+    if (fd < 0) return errno;
+    rc = fcntl(fd, F_SETFL, O_APPEND) == 0 ? write_all(fd, data, len) : errno;
+    return close(fd) != 0 && rc == 0 ? errno : rc;
+}
+
+/* A new file, whole, in the place of path. */
+static int write_over(const char *path, const char *data, size_t len)
 {
     struct buf tmp = BUF_INIT;
     int fd = open_beside(path, &tmp), rc = 0;
@@ -126,6 +150,14 @@ int file_write(const char *path, const char *data, size_t len, struct err *e)
         if (rc != 0) unlink(tmp.data);
     }
     buf_free(&tmp);
+    return rc;
+}
+
+int file_write(const char *path, const char *data, size_t len, struct err *e)
+{
+    int rc = is_special(path) ? write_into(path, data, len)
+                              : write_over(path, data, len);
+
     if (rc == ENOMEM) return err_nomem(e);
     if (rc != 0)
         return err_set(e, ERR_RUN, "cannot write %s: %s", path, strerror(rc));

@@ -28,9 +28,9 @@ int file_read(const char *path, size_t limit, struct buf *out, struct err *e)
     MUST_CHECK;
 /* Writes a new file (".peakproof-" and a name that none can foresee) in
 ** path's folder, syncs, renames it over path: a reader sees the old bytes or
-** the new ones, several writers do not disturb each other, and a link at path
-** goes, not what it points to. ERR_RUN names the path and the cause (a full
-** disk too). */
+** the new ones, several writers do not disturb each other, a link at path
+** goes, not what it points to, and a device or pipe is written into. ERR_RUN
+** names the path and the cause (a full disk too). */
 int file_write(const char *path, const char *data, size_t len, struct err *e)
     MUST_CHECK;
 /* mkdir -p. */

@@ -179,7 +179,7 @@ int settings_set(struct mem_config *c, const char *key, const char *value,
     }
     if (strcmp(key, "limit") != 0)
         return set_other(key, value, effect, e);
-    if (!num_parse_bytes(value, &v))
+    if (!num_parse_bytes(value, &v) || v < 1)
         return bad_value(e, key, value, "a number of bytes (80G, 80Gi)");
     c->limit_bytes = (uint64_t)v;
     return ERR_OK;

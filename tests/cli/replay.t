@@ -149,6 +149,9 @@ $ head -c 100 $TOP/tests/fuzz/corpus/snapshot/protocol4 | peakproof replay -
 $ peakproof replay --set foo=1 none.pickle
 !* peakproof: --set: foo: not a setting of the allocator*
 = 2
+$ peakproof replay --set limit=0 none.pickle
+! peakproof: --set: limit: "0" is not a number of bytes (80G, 80Gi)
+= 2
 $ peakproof replay --set limit none.pickle
 !* peakproof: --set limit: must be key=value*
 = 2
@@ -242,6 +245,30 @@ $ peakproof replay --timeline t.html c.pickle >text; grep -o '<title>c.pickle, d
 $ peakproof replay --timeline t.html c.pickle b.pickle
 ! peakproof: replay: --timeline, --perfetto and --folded go with one snapshot
 = 2
+$ peakproof replay --device 7 c.pickle
+! peakproof: c.pickle: device 7 (--device) holds no memory and has no trace
+= 3
+
+# What was recorded once is not written over, and a device stays one.
+
+$ cp c.pickle d.pickle; ln -s d.pickle l.pickle
+$ peakproof replay --folded d.pickle c.pickle
+! peakproof: replay: --folded: d.pickle is a snapshot, which would be lost (name another file; - is standard output)
+= 2
+$ peakproof replay --timeline l.pickle d.pickle
+! peakproof: replay: --timeline: l.pickle is a snapshot, which would be lost (name another file; - is standard output)
+= 2
+$ peakproof replay --timeline t.svg --folded t.svg c.pickle
+! peakproof: replay: --timeline and --folded name one file
+= 2
+$ cmp c.pickle d.pickle; mkfifo f; peakproof replay --folded f c.pickle >a
+! peakproof: cannot write f: No such device or address
+= 1
+$ ln -s /dev/full full; peakproof replay --folded full c.pickle >a
+! peakproof: cannot write full: No space left on device
+= 1
+$ peakproof replay --folded /dev/stderr c.pickle >a 2>b; head -n 1 b; test -L full; test -p f
+> attention (model.py:20) 314572800
 $ peakproof replay --timeline t.html $TOP/tests/golden/snapshots/no-trace.pickle
 !* peakproof: */no-trace.pickle: device 0: no history was recorded, so there is no timeline
 = 3
