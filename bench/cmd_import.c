@@ -176,7 +176,8 @@ const struct command cmd_import = {
             "packed_rows and forward_peak, the highest allocated bytes of a "
             "warm forward less those at its start. Others, where known: "
             "series, modules (core_attn+mlp), compiled (yes, no), "
-            "shared_prefix, lora_rank (1), forward_first, forward_repeat, "
+            "shared_prefix, lora_rank (1), ep (1), concentrated_routing (yes, "
+            "no), forward_first, forward_repeat, "
             "retained, forward_backward_peak.",
     .option = options,
     .operand = "DIR",
