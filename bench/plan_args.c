@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "base/num.h"
 #include "run/data_dir.h"
@@ -29,32 +29,51 @@ bool plan_args_given(const struct args *a)
 
 /* ---- files -------------------------------------------------------------- */
 
-/* Where a file is: as named, else the shipped one in the data folder's sub,
-** also without its suffix. *out is malloc'ed; *shipped may be NULL. */
+/* name, else name and suffix, in a folder ("": here); what is there goes into
+** b. A folder is no file. */
+static bool look(const char *folder, const char *name, const char *suffix,
+                 struct buf *b)
+{
+    struct stat st;
+    int i;
+
+    for (i = 0; i < 2; i++) {
+        b->len = 0;
+        buf_printf(b, "%s%s%s%s", folder, *folder != '\0' ? "/" : "", name,
+                   i > 0 ? suffix : "");
+        if (!b->failed && stat(b->data, &st) == 0 && !S_ISDIR(st.st_mode))
+            return true;
+    }
+    return false;
+}
+
+/* Where a file is: here, else the shipped one in the data folder's sub, both
+** also without the suffix; name where it is nowhere. *out is malloc'ed;
+** *shipped may be NULL. */
 static int find_file(const char *name, const char *sub, const char *suffix,
                      bool *shipped, char **out, struct err *e)
 {
-    struct buf b = BUF_INIT;
+    struct buf b = BUF_INIT, folder = BUF_INIT;
+    bool here = strcmp(name, "-") != 0 && look("", name, suffix, &b), found;
     char *data;
-    bool found = false;
 
-    if (strchr(name, '/') == NULL && strcmp(name, "-") != 0 &&
-        access(name, F_OK) != 0) {
+    if (!here && strchr(name, '/') == NULL && strcmp(name, "-") != 0) {
         int rc = data_dir(&data, e);
-        if (rc != ERR_OK) return rc;
-        buf_printf(&b, "%s/%s/%s", data, sub, name);
-        free(data);
-        found = !b.failed && access(b.data, F_OK) == 0;
-        if (!found) {
-            buf_puts(&b, suffix);
-            found = !b.failed && access(b.data, F_OK) == 0;
+        if (rc != ERR_OK) {
+            buf_free(&b);
+            return rc;
         }
+        buf_printf(&folder, "%s/%s", data, sub);
+        free(data);
     }
-    if (!found && !b.failed) {
+    found = !here && folder.len > 0 && look(folder.data, name, suffix, &b);
+    if (!found && !here) {
         b.len = 0;
         buf_puts(&b, name);
     }
     if (shipped != NULL) *shipped = found;
+    b.failed |= folder.failed;
+    buf_free(&folder);
     if (b.failed) {
         buf_free(&b);
         return err_nomem(e);
@@ -69,6 +88,34 @@ int plan_args_model(const char *name, char **path, struct err *e)
                      NULL, path, e);
 }
 
+/* Names what may have been meant. */
+static int no_model(const char *name, struct err *e)
+{
+    return err_set(e, ERR_INPUT, "%s: no such model, here or shipped "
+                   "(peakproof list --models names those; of a folder name "
+                   "its config.json)", name);
+}
+
+int plan_args_model_named(const char *name, char **out, struct err *e)
+{
+    char *path;
+    struct stat st;
+    bool shipped;
+    int rc = find_file(name != NULL ? name : DEFAULT_MODEL, "models", ".json",
+                       &shipped, &path, e);
+
+    if (rc != ERR_OK) return rc;
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) {
+        rc = no_model(path, e);
+        free(path);
+        return rc;
+    }
+    *out = shipped ? strdup(name != NULL ? name : DEFAULT_MODEL)
+                   : realpath(path, NULL);
+    free(path);
+    return *out != NULL ? ERR_OK : err_nomem(e);
+}
+
 /* A shipped model by name, or a file; which one decides how facts name it. */
 static int read_model(const struct args *a, struct shape *out,
                       struct err *e)
@@ -76,14 +123,19 @@ static int read_model(const struct args *a, struct shape *out,
     const char *name = args_text(a, "model");
     int64_t layers = 0;
     char *path = NULL;
-    bool shipped;
+    struct stat st;
+    bool shipped = true;
     int rc = args_int(a, "layers", 1, 1 << 20, &layers, e);
 
     if (rc == ERR_OK)
         rc = find_file(name != NULL ? name : DEFAULT_MODEL, "models",
                        ".json", &shipped, &path, e);
+    if (rc == ERR_OK && strcmp(path, "-") != 0 &&
+        (stat(path, &st) != 0 || S_ISDIR(st.st_mode)))
+        rc = no_model(path, e);
     if (rc == ERR_OK) rc = model_load(path, layers, &out->model, e);
-    free(path);
+    if (shipped) free(path);
+    else out->model_ref = path;
     if (rc == ERR_OK && out->model.experts == 0 && out->options.ep > 1)
         rc = err_set(e, ERR_USAGE, "--ep: %s is dense, it has no experts to "
                      "split (use 1)", out->model.name);
@@ -96,9 +148,7 @@ static int read_model(const struct args *a, struct shape *out,
         rc = err_set(e, ERR_USAGE, "--ep: %" PRId64 " does not divide --cp, %"
                      PRId64 " (groups of ep ranks share the experts)",
                      out->options.ep, out->options.cp);
-    if (rc != ERR_OK || name == NULL || shipped) return rc;
-    out->model_ref = strdup(name);
-    return out->model_ref != NULL ? ERR_OK : err_nomem(e);
+    return rc;
 }
 
 /* ---- batches ------------------------------------------------------------ */

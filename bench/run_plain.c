@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/plan_args.h"
+#include "bench/run_lists.h"
+
 /* What shapes.lua is given; the first is what says that no scenario is. */
 static const char *const options[] = {
     "lengths", "model", "cp", "ep", "lora-rank", "layers", "waves", NULL
@@ -28,6 +31,19 @@ static int check(const struct args *a, bool on, struct err *e)
     return ERR_OK;
 }
 
+/* --model as plan takes it: one here is named by its whole path, because
+** shapes.lua looks beside itself. */
+static int put_model(const struct args *a, struct buf *b, struct err *e)
+{
+    char *name = NULL;
+    int rc = plan_args_model_named(args_text(a, "model"), &name, e);
+
+    if (rc == ERR_OK && (args_has(a, "model") || *name == '/'))
+        buf_printf(b, "model=%s", name);
+    free(name);
+    return rc;
+}
+
 int run_plain_read(const struct args *a, struct run_plain *out,
                    struct err *e)
 {
@@ -37,12 +53,16 @@ int run_plain_read(const struct args *a, struct run_plain *out,
     out->on = args_has(a, options[0]);
     out->operand[0] = shapes;
     rc = check(a, out->on, e);
+    if (rc == ERR_OK && out->on) rc = run_lists_check(a, e);
     for (i = 0; rc == ERR_OK && options[i] != NULL; i++) {
         struct buf b = BUF_INIT;
         char *p;
 
-        if (!args_has(a, options[i])) continue;
-        buf_printf(&b, "%s=%s", options[i], args_text(a, options[i]));
+        if (out->on && strcmp(options[i], "model") == 0)
+            rc = put_model(a, &b, e);
+        else if (args_has(a, options[i]))
+            buf_printf(&b, "%s=%s", options[i], args_text(a, options[i]));
+        if (b.len == 0 && !b.failed) continue;
         if (b.failed) return err_nomem(e);
         for (p = b.data; *p != '='; p++)
             if (*p == '-') *p = '_';

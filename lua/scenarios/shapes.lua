@@ -5,7 +5,7 @@ local units = {k = 1000, M = 1000000}
 
 local function number(text, what)
   local digits, unit = text:match("^(%d+)([kM]?)$")
-  if not digits then
+  if not digits or #digits > 12 then
     error(("%s: '%s' is no whole number like 8192 or 8k"):format(what, text),
           0)
   end

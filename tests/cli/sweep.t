@@ -63,10 +63,68 @@ $ peakproof run --out o --lengths 2k..8k:x2,3000 --cp 2,4 --ep 1,2,4 --layers 8 
 > shapes/8000.cp4.ep1.r8.l8
 > shapes/8000.cp4.ep2.r8.l8
 > shapes/8000.cp4.ep4.r8.l8
-$ peakproof run --lengths 8q
-!* *is no whole number like 8192 or 8k
-!...
-= 3
+$ mkdir mine; sed 's/"num_hidden_layers": 48/"num_hidden_layers": 2/' $TOP/lua/models/Qwen3-30B-A3B.json >mine/config.json; cp mine/config.json tiny.json
++ priced.sh
+| peakproof run --out o --lengths 200 --model $1 --waves 1 >/dev/null
+| peakproof plan --lengths 200 --model $1 --facts >f
+| awk -F, '$6 == "max" && $7 == "per-rank-any" && $8 == "raw" {print $9}' o/records.csv
+| peakproof price f | grep raw_bytes | sed -n 3p | tr -dc '0-9\n'
+$ for m in mine/config.json tiny tiny.json Qwen3-30B-A3B; do sh priced.sh $m; done | uniq -c | awk '{print $1}'
+> 6
+> 2
+$ rm tiny.json
++ wrong.sh
+| while read -r line; do
+|     peakproof run $line
+|     echo $?
+| done
++ wrong
+| --lengths 8q
+| --lengths 0
+| --lengths 8k..64k
+| --lengths 8k..4k:x2
+| --lengths 8k..64k:x1
+| --lengths 1..9000:+1
+| --lengths 99999999999999999999
+| --lengths 5,,6
+| --lengths 5,5
+| --lengths 5 --cp 65
+| --lengths 5 --cp 3 --ep 2,6
+| --lengths 5 --waves 0
+| --lengths 5 --lora-rank 1k,1M
+| --lengths 5 --model mine
+| --lengths 5 --model Qwen3-9B
+$ sh wrong.sh <wrong 2>&1
+> peakproof: run: --lengths: '8q' is no whole number like 8192 or 8k, and no range like 8k..64k:x2 or 8k..64k:+8k
+> 2
+> peakproof: run: --lengths: 0 is not from 1 to 2147483647
+> 2
+> peakproof: run: --lengths: '8k..64k' is no whole number like 8192 or 8k, and no range like 8k..64k:x2 or 8k..64k:+8k
+> 2
+> peakproof: run: --lengths: '8k..4k:x2' holds nothing, or never ends
+> 2
+> peakproof: run: --lengths: '8k..64k:x1' holds nothing, or never ends
+> 2
+> peakproof: run: --lengths: more than 1000 numbers
+> 2
+> peakproof: run: --lengths: '99999999999999999999' is no whole number like 8192 or 8k, and no range like 8k..64k:x2 or 8k..64k:+8k
+> 2
+> peakproof: run: --lengths: '' is no whole number like 8192 or 8k, and no range like 8k..64k:x2 or 8k..64k:+8k
+> 2
+> peakproof: run: --lengths: 5 is there twice
+> 2
+> peakproof: run: --cp: 65 is not from 1 to 64
+> 2
+> peakproof: run: --ep: none of 2,6 divides --cp, 3
+> 2
+> peakproof: run: --waves: '0' is not a whole number from 1 to 1000
+> 2
+> peakproof: run: --lora-rank: 1000000 is not from 0 to 65536
+> 2
+> peakproof: mine: no such model, here or shipped (peakproof list --models names those; of a folder name its config.json)
+> 3
+> peakproof: Qwen3-9B: no such model, here or shipped (peakproof list --models names those; of a folder name its config.json)
+> 3
 $ peakproof run --cp 2 sweep.lua
 ! peakproof: run: --cp goes with --lengths only (a scenario says it itself)
 = 2
