@@ -129,8 +129,8 @@ const char *view_rank_source(const struct record_found *c, int64_t wave,
 int64_t view_bytes(const struct record_found *c, int64_t wave, int64_t rank,
                    const char *source, const char *term);
 
-/* How a case is named: "scenario/case"; borrowed until the next call. Names
-** that would break a code span lose those bytes. */
+/* How a case is named: "scenario/case", in out, which is returned. Bytes that
+** would break a code span or a table's row are "?" there. */
 const char *view_name(const struct record_found *c, char *out, size_t cap);
 
 /* What people call an estimator: "before", "after", or its own name without

@@ -55,6 +55,21 @@ static void test_published(void **state)
     assert_int_equal(3085833088 - 1190086272, 1895746816);
 }
 
+/* Of one head a row is contiguous as it lies: nothing is copied. */
+static void test_one_head(void **state)
+{
+    struct model one = m;
+
+    (void)state;
+    one.kv_heads = 1;
+    assert_int_equal(price_least_record_row(&one), Q + OUT + 2 * LSE);
+    one.q_heads = 1;
+    assert_int_equal(price_least_record_row(&one), (OUT + 2 * LSE) / 16);
+    one.kv_heads = 2;
+    assert_int_equal(price_least_record_row(&one),
+                     KV + (OUT + 2 * LSE) / 16);
+}
+
 static void test_each_buffer(void **state)
 {
     struct stage s = remote(false, 256, 256, 128, 128);
@@ -133,7 +148,7 @@ static void test_saturates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_published),
+        cmocka_unit_test(test_published), cmocka_unit_test(test_one_head),
         cmocka_unit_test(test_each_buffer),
         cmocka_unit_test(test_tapes),
         cmocka_unit_test(test_one_lse),

@@ -505,6 +505,8 @@ static void test_module(void **state)
     fixture_fails("return require '/etc/passwd'", ERR_INPUT, ":1: require: "
                   "bad module name '/etc/passwd' (letters, digits, _ - and "
                   "dots)");
+    fixture_fails("return require 'part.'", ERR_INPUT, ":1: require: bad "
+                  "module name 'part.' (letters, digits, _ - and dots)");
 }
 
 int main(void)
