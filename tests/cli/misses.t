@@ -86,3 +86,13 @@ $ peakproof price o/misses/mine.a.wave0.json | grep -c '"name": "mine"'
 > 1
 $ peakproof price o/misses/mine.full.wave0.json | grep -c '"name": "mine"'
 > 1
+
+# A miss is further off than the threshold: an estimate of twice the peak is 50
+# percent of itself away from it, one of half the peak 100.
+
+$ p=$(awk -F, '$3 == "a" && $6 == "max" && $7 == "peak" && $8 == "total" { print $9 }' o/records.csv); for n in 'twice 2 *' 'half 0.5 *'; do echo "return estimator{name = '${n%% *}', price = function() return {raw = ${n#* } $p // 1 | 0} end}" >${n%% *}.lua; done
+$ for m in 49.99 50 99.99 100; do peakproof run --misses $m --only a --out o --estimator twice.lua --estimator half.lua mine.lua >table; sed -n 's/.*"estimators": .*"mine"/"mine"/p' o/misses/mine.a.wave0.json; done
+> "mine", "twice", "half"]
+> "mine", "half"]
+> "mine", "half"]
+> "mine"]
