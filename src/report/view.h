@@ -5,12 +5,13 @@
 #ifndef REPORT_VIEW_H
 #define REPORT_VIEW_H
 
+#include "price/price.h"
 #include "record/read.h"
 #include "report/doc/doc.h"
 #include "report/figures.h"
 
-#define BEFORE "busiest-rank"
-#define AFTER "per-rank"
+#define BEFORE PRICE_BUSIEST_RANK
+#define AFTER PRICE_PER_RANK
 
 /* The model that the published figures are of. */
 #define PUBLISHED_MODEL "Qwen3.6-35B-A3B"
