@@ -15,15 +15,21 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/version.h"
+#include "dev/dev.h"
 
-/* The allow-listed part of the environment, and versions. */
 #define MAX_PAIRS 16
-static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
+
+/* The allow-listed part of the environment, and versions; of a device that
+** multiplies by BLAS, which kernels: the last digits of a loss are theirs. */
+static int64_t describe_environment(const char *device,
+                                    const char *pair[MAX_PAIRS][2])
 {
     static const char *const names[] = {
         "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG", "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS", "PEAKPROOF_DATA", NULL
+        "OPENBLAS_CORETYPE", "OPENBLAS_NUM_THREADS", "PEAKPROOF_DATA", NULL
     };
+    const char *blas;
+    struct err ignored;
     int64_t n = 0;
     int i;
 
@@ -31,6 +37,8 @@ static int64_t describe_environment(const char *pair[MAX_PAIRS][2])
     pair[n][0] = "lua", pair[n++][1] = LUA_RELEASE;
     pair[n][0] = "jansson", pair[n++][1] = jansson_version_str();
     pair[n][0] = "compiler", pair[n++][1] = __VERSION__;
+    if (strcmp(device, "cpu") == 0 && dev_cpu_blas(&blas, &ignored) == ERR_OK)
+        pair[n][0] = "blas", pair[n++][1] = blas;
     for (i = 0; names[i] != NULL; i++)
         if (getenv(names[i]) != NULL)
             pair[n][0] = names[i], pair[n++][1] = getenv(names[i]);
@@ -246,7 +254,7 @@ int run_folder_open(const char *dir, const struct run_request *q,
     info.scenario = (const char *const *)scenario;
     info.setting = (const char *const *)setting;
     put_command(q, &command);
-    info.n_pair = describe_environment(pair);
+    info.n_pair = describe_environment(x->device, pair);
     if (q->shards > 0)
         info.n_pair = describe_shard(q, &identity, pair, info.n_pair, whole,
                                      shard);

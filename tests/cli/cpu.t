@@ -244,6 +244,13 @@ $ peakproof run --device cpu --out o --dump d --dump-rows 3-1 tree.lua
 !* peakproof: run: --dump-rows: '3-1' is no list of up to 1024 rows as in 0,5-7
 = 2
 
+# A run says which kernels multiplied: the last digits of a loss are theirs.
+
+$ peakproof doctor | sed -n 's/^cpu .*measured; //p' >blas; OPENBLAS_CORETYPE=Haswell peakproof run --device cpu --out b tiny.lua >table; grep -c '"OPENBLAS_CORETYPE": "Haswell"' b/run.json; peakproof run --device cpu --out b tiny.lua >table; sed -n 's/^    "blas": "\(.*\)",*$/\1/p' b/run.json | cmp - blas; peakproof run --out b tiny.lua >table; grep -c blas b/run.json
+> 1
+> 0
+= 1
+
 # Folders as transformers saves them, one in shards, one with a vision tower.
 
 + hf.lua
