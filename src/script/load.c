@@ -33,6 +33,14 @@ static void default_name(lua_State *L, struct scenario *s)
     lua_pop(L, 1);
 }
 
+/* Its own, or its file's. */
+static void check_name(const struct decl *d, const char *name)
+{
+    if (strchr("+=@-", *name) != NULL)
+        decl_fail(d, "name", "must not begin with + = @ or - (a table program "
+                  "takes such a cell for a formula)");
+}
+
 /* (read, what the file returned) -> cases, opt */
 static int read_top(lua_State *L)
 {
@@ -47,6 +55,7 @@ static int read_top(lua_State *L)
     script_dup(L, &r->out->path, script_of(L)->path);
     default_name(L, r->out);
     decl_fields(&d, scenario_fields, r->out);
+    check_name(&d, r->out->name);
     decl_need(&d, "cases");
     type = decl_get(&d, "cases");
     if (type != LUA_TTABLE && type != LUA_TFUNCTION)

@@ -504,6 +504,15 @@ $ peakproof report loud >said; LC_ALL=C grep -c '[[:cntrl:]]' loud/accuracy.md
 $ printf 'return {cases = {{name = "=a", model = "tiny", batch = batch.lengths{9}}}}' | peakproof run -
 !* peakproof: stdin:1: case '=a': name: must not begin with + = @ or - *
 = 3
+$ for n in '=x' '+x' '@x' '-x'; do echo "return {name = '$n', cases = {{name = 'a', model = 'tiny', batch = batch.lengths{9}}}}" | peakproof run -; done
+!* peakproof: stdin:1: name: must not begin with + = @ or - *
+!* peakproof: stdin:1: name: must not begin with + = @ or - *
+!* peakproof: stdin:1: name: must not begin with + = @ or - *
+!* peakproof: stdin:1: name: must not begin with + = @ or - *
+= 3
+$ echo "return {cases = {{name = 'a', model = 'tiny', batch = batch.lengths{9}}}}" >=x.lua; peakproof run ./=x.lua
+! peakproof: ./=x.lua:1: name: must not begin with + = @ or - (a table program takes such a cell for a formula)
+= 3
 
 # What cases.csv says of every kind of routing.
 
