@@ -198,13 +198,10 @@ static void share_out(const double *load, int64_t experts, int64_t ep,
     }
 }
 
-static int received_loads(const struct routing *r, int64_t wave,
-                          int64_t layer, int64_t experts, int64_t ep,
-                          int64_t total, int64_t *out, struct err *e)
+/* load has room for twice the experts. */
+static void loads_of(const struct routing *r, int64_t wave, int64_t layer,
+                     int64_t experts, double *load)
 {
-    double *load = malloc(2 * (size_t)experts * sizeof *load);
-
-    if (load == NULL) return err_nomem(e);
     if (r->kind == ROUTING_HOT) {
         for (int64_t i = 0; i < experts; i++) load[i] = 1;
         if (r->expert < experts) load[r->expert] = r->factor;
@@ -212,6 +209,16 @@ static int received_loads(const struct routing *r, int64_t wave,
         drift_loads(r, wave, layer, experts, load, load + experts);
         burst_load(r, wave, layer, experts, load);
     }
+}
+
+static int received_loads(const struct routing *r, int64_t wave,
+                          int64_t layer, int64_t experts, int64_t ep,
+                          int64_t total, int64_t *out, struct err *e)
+{
+    double *load = malloc(2 * (size_t)experts * sizeof *load);
+
+    if (load == NULL) return err_nomem(e);
+    loads_of(r, wave, layer, experts, load);
     share_out(load, experts, ep, total, out);
     free(load);
     return ERR_OK;
@@ -256,19 +263,34 @@ static int no_such_part(const struct routing *r, int64_t wave, int64_t layer,
                    r->experts, wave, layer, experts);
 }
 
+/* A rank's rows for all experts, added to those of the ranks that hold per of
+** them each. Returns their sum. */
+static int64_t add_rows(const int64_t *rows, int64_t experts, int64_t per,
+                        int64_t *out)
+{
+    int64_t sum = 0, all = 0;
+
+    for (int64_t i = 0, k = 0; i < experts; i++) {
+        sum += rows[i];
+        if (++k < per && i + 1 < experts) continue;
+        *out++ += sum;
+        all += sum;
+        sum = k = 0;
+    }
+    return all;
+}
+
 /* Shares of total by the histogram's loads; prefixes are rounded down, so
 ** that the shares sum to it. cell: rows of the wave and layer. */
 static int received_scaled(const struct routing *r, const int64_t *cell,
                            int64_t experts, int64_t ep, int64_t total,
                            int64_t *out, struct err *e)
 {
-    int64_t n = r->ranks * r->experts, sum = 0, before = 0, done = 0, i;
+    int64_t sum = 0, before = 0, done = 0, i;
 
     memset(out, 0, (size_t)ep * sizeof *out);
-    for (i = 0; i < n; i++) {
-        out[i % r->experts / (experts / ep)] += cell[i];
-        sum += cell[i];
-    }
+    for (i = 0; i < r->ranks; i++)
+        sum += add_rows(cell + i * r->experts, r->experts, experts / ep, out);
     if (sum == 0)
         return err_set(e, ERR_INPUT, "routing: a layer whose loads are all 0 "
                        "cannot be scaled");
@@ -296,11 +318,9 @@ static int received_histogram(const struct routing *r, int64_t wave,
     if (r->scaled)
         return received_scaled(r, r->rows + cell, experts, ep, total, out, e);
     memset(out, 0, (size_t)ep * sizeof *out);
-    for (int64_t i = first * r->experts; i < end * r->experts; i++) {
-        int64_t rows = r->rows[cell + i];
-        out[i % r->experts / (experts / ep)] += rows;
-        sum += rows;
-    }
+    for (int64_t i = first; i < end; i++)
+        sum += add_rows(r->rows + cell + i * r->experts, r->experts,
+                        experts / ep, out);
     if (sum != total)
         return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
                        " pairs in wave %" PRId64 ", layer %" PRId64 ", but "
@@ -344,6 +364,57 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
         return received_loads(r, wave, layer, experts, ep, total, out, e);
     even(total, ep, out);
     return ERR_OK;
+}
+
+/* ---- drawing once -------------------------------------------------------- */
+
+static bool draws(const struct routing *r, int64_t experts)
+{
+    return experts <= MAX_EXPERTS && routing_cv_fits(r->cv) &&
+           (r->kind == ROUTING_HOT ||
+            (r->kind == ROUTING_CV && (r->cv > 0 || r->burst > 0)));
+}
+
+/* A wave's layer as whole numbers; false: all are 0. */
+static bool draw_layer(const struct routing *r, int64_t wave, int64_t layer,
+                       int64_t experts, double *load, int64_t *rows)
+{
+    int64_t sum = 0;
+
+    loads_of(r, wave, layer, experts, load);
+    for (int64_t i = 0; i < experts; i++)
+        sum += rows[i] = (int64_t)whole(load[i]);
+    return sum > 0;
+}
+
+/* A layer of zeros is even, which no histogram says: nothing is replaced. */
+int routing_draw(const struct routing *r, int64_t waves, int64_t layers,
+                 int64_t experts, struct routing *out, struct err *e)
+{
+    struct routing h = {.kind = ROUTING_HISTOGRAM, .scaled = true, .ranks = 1,
+                        .waves = routing_changes(r) ? waves : 1,
+                        .layers = layers, .experts = experts};
+    int64_t n = h.waves * layers, i;
+    double *load;
+    bool ok;
+
+    *out = *r;
+    if (!draws(r, experts) || n * experts > MAX_CELLS) return ERR_OK;
+    load = malloc(2 * (size_t)experts * sizeof *load);
+    h.rows = malloc((size_t)(n * experts) * sizeof *h.rows);
+    ok = load != NULL && h.rows != NULL;
+    for (i = 0; ok && i < n; i++)
+        if (!draw_layer(r, i / layers, i % layers, experts, load,
+                        h.rows + i * experts)) break;
+    free(load);
+    if (ok && i == n) *out = h;
+    else routing_free(&h);
+    return ok ? ERR_OK : err_nomem(e);
+}
+
+void routing_drawn_free(const struct routing *r, struct routing *drawn)
+{
+    if (drawn->rows != r->rows) routing_free(drawn);
 }
 
 /* ---- reading ------------------------------------------------------------ */

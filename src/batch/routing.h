@@ -91,6 +91,15 @@ int routing_received(const struct routing *r, int64_t wave, int64_t layer,
 /* Can two waves of the same batch have different counts? NULL: no. */
 bool routing_changes(const struct routing *r);
 
+/* Loads drawn once, for whoever asks many times: *out, a histogram that is
+** scaled, or what there was to begin with where nothing is drawn (its memory is
+** r's then), answers routing_received as r does, for these waves and layers.
+** Free with routing_drawn_free. */
+int routing_draw(const struct routing *r, int64_t waves, int64_t layers,
+                 int64_t experts, struct routing *out, struct err *e)
+    MUST_CHECK;
+void routing_drawn_free(const struct routing *r, struct routing *drawn);
+
 /* Reads a histogram: any order of rows, each once; those left out are 0. The
 ** largest numbers found say how many waves, layers, ranks and experts there
 ** are. ERR_INPUT names file and line. */

@@ -182,10 +182,12 @@ static int check_window(const struct search *q, int64_t from, int64_t to,
     return rc;
 }
 
-/* As many as take GRANT_EVENTS together, but no fewer than GRANT_TRIALS. */
+/* As many as take the events of grant.h together, but no fewer than
+** GRANT_TRIALS. */
 static int64_t stretch_of(const struct search *q)
 {
-    int64_t trials = num_max(GRANT_TRIALS, GRANT_EVENTS
+    int64_t ranks = num_min(GRANT_RANKS, num_max(2, q->s->options.cp));
+    int64_t trials = num_max(GRANT_TRIALS, ranks * GRANT_EVENTS
                                            / num_max(1, q->ground.events));
 
     return num_max(1, q->good / 100 / trials);
@@ -228,14 +230,13 @@ static int settle(struct search *q, struct err *e)
     return rc;
 }
 
-int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
-                 struct grant *out, struct err *e)
+static int search(const struct shape *s, int64_t limit, int64_t start,
+                  struct grant *out, struct err *e)
 {
     struct search q = {.s = s, .limit = limit, .least = s->batch.n_seg,
                        .most = num_max(GRANT_MOST, s->batch.n_seg)};
     int rc;
 
-    assert(s->layout == NULL && s->batch.n_seg > 0);
     q.good = q.least - 1;
     q.bad = q.most + 1;
     rc = narrow(&q, start, e);
@@ -243,5 +244,19 @@ int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
     out->tokens = q.good < q.least ? 0 : q.good;
     out->failure = q.bad > q.most ? -1 : q.bad;
     out->trials = rc == ERR_OK && out->tokens > 0 ? count_tried(&q) : 0;
+    return rc;
+}
+
+int grant_tokens(const struct shape *s, int64_t limit, int64_t start,
+                 struct grant *out, struct err *e)
+{
+    struct shape x = *s;        /* all trials have the same loads */
+    int rc = routing_draw(&s->routing, SIMULATE_WAVES, s->model.layers,
+                          s->model.experts, &x.routing, e);
+
+    assert(s->layout == NULL && s->batch.n_seg > 0);
+    if (rc != ERR_OK) return rc;
+    rc = search(&x, limit, start, out, e);
+    routing_drawn_free(&s->routing, &x.routing);
     return rc;
 }

@@ -15,9 +15,10 @@
 
 #include "fit/simulate.h"
 
-/* Trials at least, and events of the allocators in all of them together: more
-** trials where each has fewer. */
-enum { GRANT_TRIALS = 64, GRANT_EVENTS = 12000000 };
+/* Trials at least, and events of the allocators in all of them together, for
+** each rank, of two at least and of GRANT_RANKS at most: more trials where each
+** has fewer. */
+enum { GRANT_TRIALS = 64, GRANT_EVENTS = 6000000, GRANT_RANKS = 4 };
 #define GRANT_MOST (INT64_C(1) << 26)   /* tokens; more are not tried */
 
 struct grant {

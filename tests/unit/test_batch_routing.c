@@ -444,6 +444,68 @@ static int teardown(void **state)
     return unlink(path);
 }
 
+/* ---- drawing once -------------------------------------------------------- */
+
+/* What is drawn once answers as what draws each time, in every wave; where
+** nothing is drawn it is the same memory. */
+static void check_drawn(const struct routing *r, bool draws, int64_t ep)
+{
+    struct routing drawn;
+    struct err e;
+    int64_t a[8], b[8];
+
+    assert_int_equal(routing_draw(r, 3, 5, 24, &drawn, &e), ERR_OK);
+    assert_int_equal(drawn.kind == ROUTING_HISTOGRAM && drawn.rows != r->rows,
+                     draws);
+    assert_true(routing_changes(&drawn) == routing_changes(r));
+    for (int64_t i = 0; i < 3 * 5; i++) {
+        int64_t total = 1 + i * 7919;
+        assert_int_equal(routing_received(r, i % 3, i / 3, 24, ep, 0, total, a,
+                                          &e), ERR_OK);
+        assert_int_equal(routing_received(&drawn, i % 3, i / 3, 24, ep, 0,
+                                          total, b, &e), ERR_OK);
+        assert_memory_equal(a, b, (size_t)ep * sizeof *a);
+    }
+    routing_drawn_free(r, &drawn);
+}
+
+static void test_drawn_once(void **state)
+{
+    static const struct routing r[] = {
+        {.kind = ROUTING_CV, .cv = 1, .seed = 3},
+        {.kind = ROUTING_CV, .cv = 8, .seed = 4, .drift = 0.3},
+        {.kind = ROUTING_CV, .cv = 0, .seed = 5, .burst = 0.5, .factor = 40},
+        {.kind = ROUTING_HOT, .expert = 17, .factor = 12},
+        /* none drawn */
+        {.kind = ROUTING_BALANCED},
+        {.kind = ROUTING_CV, .cv = 0, .drift = 0.5},
+        {.kind = ROUTING_SHARE, .share = 1.5},
+        /* experts without load */
+        {.kind = ROUTING_CV, .cv = 0, .burst = 1, .factor = 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof r / sizeof *r; i++) {
+        bool draws = i < 4 || i > 6;
+        for (int64_t ep = 2; ep <= 8; ep *= 2) check_drawn(&r[i], draws, ep);
+    }
+}
+
+/* A layer whose experts all have no load is even, which is left as it is. */
+static void test_drawn_zeros(void **state)
+{
+    struct routing r = {.kind = ROUTING_HOT, .expert = 0, .factor = 0}, drawn;
+    struct err e;
+    int64_t a[1];
+
+    (void)state;
+    assert_int_equal(routing_draw(&r, 1, 2, 1, &drawn, &e), ERR_OK);
+    assert_int_equal(drawn.kind, ROUTING_HOT);
+    assert_int_equal(routing_received(&drawn, 0, 0, 1, 1, 0, 9, a, &e), 0);
+    assert_int_equal(a[0], 9);
+    routing_drawn_free(&r, &drawn);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +522,8 @@ int main(void)
         cmocka_unit_test(test_histogram),
         cmocka_unit_test(test_scaled),
         cmocka_unit_test(test_bad_histogram),
+        cmocka_unit_test(test_drawn_once),
+        cmocka_unit_test(test_drawn_zeros),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
