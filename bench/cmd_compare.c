@@ -62,10 +62,12 @@ const struct command cmd_compare = {
     .name = "compare",
     .synopsis = "[--check] [--by KEY] [--json] OLD NEW",
     .about = "what changed between two runs, or two memory snapshots",
-    .text = "Reads the files of two runs and lists every case whose peak or "
-            "raw estimate differs, and those that one run alone has. "
-            "Estimates and simulated peaks are exact, so any difference "
-            "counts; other terms that differ are counted.\n\n"
+    .text = "Reads the files of two runs, tells their commits, scenarios, "
+            "settings and commands, and lists every case whose peak or raw "
+            "estimate differs, and those that one run alone has. Estimates "
+            "and simulated peaks are exact, so any difference counts; other "
+            "terms that differ are counted. An estimator that one run alone "
+            "has is named and not compared.\n\n"
             "Two files are PyTorch memory snapshots: the difference of their "
             "peaks, by frame or --by KEY, for each device that both have.",
     .option = options,

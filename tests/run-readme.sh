@@ -101,6 +101,7 @@ masked() {
     case $1 in
     *doctor* | *version*) sed 's/.*/(the machine says)/' | uniq ;;
     *'help'*) sed -n 1p ;;
+    *'compare '*) sed "/^| run /,/^\$/d; s|$scratch/work/||g" ;;
     *'--device cpu'*) sed -E 's/ [0-9]+\.[0-9]{6}/   a-loss/' ;;
     *) sed -E "s/(_ms\": )[0-9.e+-]+/\1N/; s|$scratch/work/||g; s|$top/||g" ;;
     esac

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/keyset.h"
 #include "record/read.h"
 #include "report/doc/doc.h"
@@ -14,6 +15,7 @@
 struct work {
     struct record_set *old, *new;
     struct keyset ids;      /* cases of new: key to number */
+    struct keyset sources[2];   /* estimators and the like of old, of new */
     bool *seen;             /* [new->n_case] */
     struct doc d;
     struct table *changes;  /* NULL until something differs */
@@ -42,6 +44,109 @@ static int index_new(struct work *w, struct err *e)
     buf_free(&key);
     return rc;
 }
+
+/* ---- what ran ------------------------------------------------------------ */
+
+static void put_words(struct work *w, struct table *t, const json_t *list)
+{
+    struct buf b = BUF_INIT;
+    json_t *word;
+    size_t i;
+
+    json_array_foreach(list, i, word)
+        if (json_is_string(word))
+            buf_printf(&b, "%s%s", i > 0 ? " " : "",
+                       json_string_value(word));
+    if (b.len > 0) cell_code(&w->d, t, b.data);
+    else cell_none(&w->d, t);
+    if (b.failed) w->d.failed = true;
+    buf_free(&b);
+}
+
+/* A folder's commit, scenarios, settings and command, as run.json has them. */
+static void put_run(struct work *w, struct table *t, const char *dir)
+{
+    static const char *const list[] = {"scenarios", "settings"};
+    struct buf path = BUF_INIT;
+    json_t *run = NULL;
+    const char *text;
+    struct err e;
+
+    buf_printf(&path, "%s/run.json", dir);
+    if (path.failed) w->d.failed = true;
+    else if (js_load(path.data, 0, &run, &e) != ERR_OK) run = NULL;
+    doc_row(&w->d, t);
+    cell_code(&w->d, t, dir);
+    text = json_string_value(json_object_get(run, "commit"));
+    cell_text(&w->d, t, text);
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        put_words(w, t, json_object_get(run, list[i]));
+    text = json_string_value(json_object_get(run, "command"));
+    if (text != NULL) cell_code(&w->d, t, text);
+    else cell_none(&w->d, t);
+    json_decref(run);
+    buf_free(&path);
+}
+
+static void put_runs(struct work *w)
+{
+    struct table *t = doc_table(&w->d, "runs", "run|commit|scenarios|settings"
+                                "|command");
+
+    put_run(w, t, w->old->dir);
+    put_run(w, t, w->new->dir);
+}
+
+/* ---- sources that one run alone has -------------------------------------- */
+
+static int index_sources(const struct record_set *set, struct keyset *out,
+                         struct err *e)
+{
+    int64_t i, k;
+
+    for (i = 0; i < set->n_case; i++)
+        for (k = 0; k < set->kase[i].n_row; k++) {
+            const char *name = set->kase[i].row[k].source;
+            size_t len = strlen(name);
+
+            if (keyset_find(out, name, len) != NULL) continue;
+            if (!keyset_add(out, name, len, 0)) return err_nomem(e);
+        }
+    return ERR_OK;
+}
+
+static bool has_source(const struct work *w, int side, const char *name)
+{
+    return keyset_find(&w->sources[side], name, strlen(name)) != NULL;
+}
+
+/* Whether "per-rank" of "per-rank/unpaired" is alone too. */
+static bool goes_with_another(const struct work *w, int side, const char *name)
+{
+    const char *slash = strchr(name, '/');
+
+    return slash != NULL && keyset_find(&w->sources[!side], name,
+                                        (size_t)(slash - name)) == NULL;
+}
+
+/* An estimator that was added, say: it has nothing to be compared with. */
+static void put_sources(struct work *w)
+{
+    int side;
+    size_t i;
+
+    for (side = 0; side < 2; side++)
+        for (i = 0; i < w->sources[side].cap; i++) {
+            const char *name = w->sources[side].slot[i].key;
+
+            if (name == NULL || has_source(w, !side, name) ||
+                goes_with_another(w, side, name)) continue;
+            doc_para(&w->d, "%s is in the %s run alone: not compared.", name,
+                     side == 0 ? "old" : "new");
+        }
+}
+
+/* ---- cases --------------------------------------------------------------- */
 
 static bool is_same_row(const struct record_row *a, const struct record_row *b)
 {
@@ -116,14 +221,14 @@ static int64_t compare_case(struct work *w, const struct record_found *a,
 
     for (i = 0; i < a->n_row; i++) {
         const struct record_row *x = &a->row[i], *y = partner(b, i, x);
-        if (!differ(x, y)) continue;
+        if (!differ(x, y) || !has_source(w, 1, x->source)) continue;
         n++;
         if (is_headline(x)) put_change(w, a, x, y);
         else ++*more;
     }
     for (i = 0; i < b->n_row; i++) {
         const struct record_row *y = &b->row[i];
-        if (partner(a, i, y) != NULL) continue;
+        if (partner(a, i, y) != NULL || !has_source(w, 0, y->source)) continue;
         n++;
         if (is_headline(y)) put_change(w, b, NULL, y);
         else ++*more;
@@ -191,8 +296,12 @@ static int put_all(struct work *w, struct err *e)
     int64_t more = 0;
     int rc = index_new(w, e);
 
+    if (rc == ERR_OK) rc = index_sources(w->old, &w->sources[0], e);
+    if (rc == ERR_OK) rc = index_sources(w->new, &w->sources[1], e);
     if (rc != ERR_OK) return rc;
     doc_heading(&w->d, 1, "compare", "peakproof: two runs");
+    put_runs(w);
+    put_sources(w);
     rc = compare_cases(w, &more, e);
     if (rc != ERR_OK) return rc;
     put_alone(w);
@@ -221,6 +330,8 @@ int report_compare(const char *old_dir, const char *new_dir,
     }
     doc_free(&w.d);
     keyset_free(&w.ids);
+    keyset_free(&w.sources[0]);
+    keyset_free(&w.sources[1]);
     free(w.seen);
     record_set_free(w.old);
     record_set_free(w.new);

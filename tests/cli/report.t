@@ -116,6 +116,11 @@ $ peakproof explain out
 $ peakproof run --out new one.lua >a; peakproof compare --check out new
 > # peakproof: two runs
 >
+>* | run *| commit *| scenarios *| settings *| command *|
+>* |-*|
+>* | `out` *one.lua` *| — *| `peakproof run one.lua` *|
+>* | `new` *one.lua` *| — *| `peakproof run --out new one.lua` *|
+>
 > 1 cases the same, 0 changed (0 figures beside those above), 0 only in the old
 > run, 0 only in the new.
 
@@ -125,6 +130,28 @@ $ peakproof run --out new one.lua -- len=3001 >a; peakproof compare --check out 
 
 $ grep -c 'one/it.*peak, total' b
 > 2
+$ grep -c '^| .new. .* .len=3001. ' b
+> 1
+
+# An estimator that one run alone has changes no case; one that a case has no
+# more does.
+
++ more.lua
+| return {name = "one", cases = {{name = "it", model = "Qwen3.6-35B-A3B",
+|   layers = 4, cp = 2, batch = batch.lengths{3000, 1500},
+|   estimators = {"busiest-rank", "per-rank", "per-rank-any", "heuristic"}}}}
+$ sed 's/, "heuristic"//' more.lua >less.lua; peakproof run --out less less.lua >a; peakproof run --out more more.lua >a; peakproof compare --check less more | grep -v '^|'
+> # peakproof: two runs
+>
+>
+> heuristic is in the new run alone: not compared.
+>
+> 1 cases the same, 0 changed (0 figures beside those above), 0 only in the old
+> run, 0 only in the new.
+$ peakproof compare --check more less | grep -c '^heuristic is in the old run alone'
+> 1
+$ peakproof compare --json less more | grep -c '"id": "runs"'
+> 1
 
 # a record that was tampered with
 $ sed -i 's/,peak,total,[0-9]*,/,peak,total,12x,/' new/records.csv; peakproof report new
