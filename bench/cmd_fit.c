@@ -299,8 +299,12 @@ static int answer(const struct args *a, const struct fit_source *s,
     if (rc == ERR_OK) rc = fit_budgets(s, f, e);
     if (rc == ERR_OK && args_has(a, "plot"))
         rc = s->plan == NULL || s->plan->layout != NULL
-             ? err_set(e, ERR_USAGE, "--plot: only a batch of tokens can be "
-                       "scaled")
+             ? err_set(e, ERR_USAGE, "--plot draws the batch at other "
+                       "lengths, planned anew: %s (give --lengths, --tree, "
+                       "--sequences or a case with such a batch)",
+                       s->plan == NULL ? "facts have rows, no lengths"
+                       : "a recorded layout has rows and stages of one plan, "
+                         "no lengths")
              : fit_plot(args_text(a, "plot"), s->plan, f, e);
     if (rc == ERR_OK && a->json) {
         rc = out_json(fit_json(f), e);

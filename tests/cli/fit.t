@@ -95,6 +95,15 @@ $ sed '1,/^set grid/d' p/fit.gp
 >   unset output
 > }
 
+# What has no lengths cannot be drawn at others.
+
+$ peakproof fit --memory 141G pr-accuracy.lua --only real-40 --plot q
+! peakproof: --plot draws the batch at other lengths, planned anew: a recorded layout has rows and stages of one plan, no lengths (give --lengths, --tree, --sequences or a case with such a batch)
+= 2
+$ peakproof plan --lengths 2047 --facts >f; peakproof fit --memory 80G --plot q f
+!* planned anew: facts have rows, no lengths (give *
+= 2
+
 # A row adds up, and tells which of the two waves it is.
 
 $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 | tr -d , | awk '/^weights|^adapters|^optimizer/ {held += $NF} /^per-rank/ {print held + $3 + $4 - $5, $2}'
