@@ -64,54 +64,55 @@ struct base_tensor {
     enum site site;
     enum width dim[3];
     enum param_pack pack;   /* where the family's checkpoints pack it */
+    enum { ALONE, JOINS } joins;    /* see param.h */
 };
 
 static const struct base_tensor base_tensors[] = {
-    {"input_layernorm.weight", IN_ALL, SITE_COUNT, {W_H}, 0},
-    {"self_attn.q_proj.weight", IN_ATTENTION, SITE_Q, {W_QG, W_H}, 0},
-    {"self_attn.k_proj.weight", IN_ATTENTION, SITE_K, {W_KV, W_H}, 0},
-    {"self_attn.v_proj.weight", IN_ATTENTION, SITE_V, {W_KV, W_H}, 0},
-    {"self_attn.q_proj.bias", IN_ATTENTION, SITE_COUNT, {W_Q_BIAS}, 0},
-    {"self_attn.k_proj.bias", IN_ATTENTION, SITE_COUNT, {W_KV_BIAS}, 0},
-    {"self_attn.v_proj.bias", IN_ATTENTION, SITE_COUNT, {W_KV_BIAS}, 0},
-    {"self_attn.q_norm.weight", IN_ATTENTION, SITE_COUNT, {W_NORM}, 0},
-    {"self_attn.k_norm.weight", IN_ATTENTION, SITE_COUNT, {W_NORM}, 0},
-    {"self_attn.o_proj.weight", IN_ATTENTION, SITE_O, {W_H, W_Q}, 0},
+    {"input_layernorm.weight", IN_ALL, SITE_COUNT, {W_H}, 0, ALONE},
+    {"self_attn.q_proj.weight", IN_ATTENTION, SITE_Q, {W_QG, W_H}, 0, ALONE},
+    {"self_attn.k_proj.weight", IN_ATTENTION, SITE_K, {W_KV, W_H}, 0, JOINS},
+    {"self_attn.v_proj.weight", IN_ATTENTION, SITE_V, {W_KV, W_H}, 0, JOINS},
+    {"self_attn.q_proj.bias", IN_ATTENTION, SITE_COUNT, {W_Q_BIAS}, 0, ALONE},
+    {"self_attn.k_proj.bias", IN_ATTENTION, SITE_COUNT, {W_KV_BIAS}, 0, JOINS},
+    {"self_attn.v_proj.bias", IN_ATTENTION, SITE_COUNT, {W_KV_BIAS}, 0, JOINS},
+    {"self_attn.q_norm.weight", IN_ATTENTION, SITE_COUNT, {W_NORM}, 0, ALONE},
+    {"self_attn.k_norm.weight", IN_ATTENTION, SITE_COUNT, {W_NORM}, 0, ALONE},
+    {"self_attn.o_proj.weight", IN_ATTENTION, SITE_O, {W_H, W_Q}, 0, ALONE},
     {"linear_attn.in_proj_qkv.weight", IN_GDN, SITE_GDN_QKV,
-     {W_KEY2V, W_H}, PACK_QKVZ},
+     {W_KEY2V, W_H}, PACK_QKVZ, ALONE},
     {"linear_attn.in_proj_z.weight", IN_GDN, SITE_GDN_Z,
-     {W_VALUE, W_H}, PACK_QKVZ},
+     {W_VALUE, W_H}, PACK_QKVZ, JOINS},
     {"linear_attn.in_proj_b.weight", IN_GDN, SITE_COUNT,
-     {W_VHEADS, W_H}, PACK_BA},
+     {W_VHEADS, W_H}, PACK_BA, JOINS},
     {"linear_attn.in_proj_a.weight", IN_GDN, SITE_COUNT,
-     {W_VHEADS, W_H}, PACK_BA},
+     {W_VHEADS, W_H}, PACK_BA, JOINS},
     {"linear_attn.conv1d.weight", IN_GDN, SITE_COUNT,
-     {W_KEY2V, W_ONE, W_CONV}, 0},
-    {"linear_attn.A_log", IN_GDN, SITE_COUNT, {W_VHEADS}, 0},
-    {"linear_attn.dt_bias", IN_GDN, SITE_COUNT, {W_VHEADS}, 0},
-    {"linear_attn.norm.weight", IN_GDN, SITE_COUNT, {W_VDIM}, 0},
+     {W_KEY2V, W_ONE, W_CONV}, 0, ALONE},
+    {"linear_attn.A_log", IN_GDN, SITE_COUNT, {W_VHEADS}, 0, ALONE},
+    {"linear_attn.dt_bias", IN_GDN, SITE_COUNT, {W_VHEADS}, 0, ALONE},
+    {"linear_attn.norm.weight", IN_GDN, SITE_COUNT, {W_VDIM}, 0, ALONE},
     {"linear_attn.out_proj.weight", IN_GDN, SITE_GDN_OUT,
-     {W_H, W_VALUE}, 0},
-    {"post_attention_layernorm.weight", IN_ALL, SITE_COUNT, {W_H}, 0},
-    {"mlp.gate.weight", IN_ALL, SITE_COUNT, {W_E, W_H}, PACK_ROUTER},
+     {W_H, W_VALUE}, 0, ALONE},
+    {"post_attention_layernorm.weight", IN_ALL, SITE_COUNT, {W_H}, 0, ALONE},
+    {"mlp.gate.weight", IN_ALL, SITE_COUNT, {W_E, W_H}, PACK_ROUTER, ALONE},
     {"mlp.experts.gate_up_proj", IN_ALL, SITE_EXPERT_UP,
-     {W_EL, W_2F, W_H}, PACK_EACH_EXPERT},
+     {W_EL, W_2F, W_H}, PACK_EACH_EXPERT, ALONE},
     {"mlp.experts.down_proj", IN_ALL, SITE_EXPERT_DOWN,
-     {W_EL, W_H, W_F}, PACK_EACH_EXPERT},
+     {W_EL, W_H, W_F}, PACK_EACH_EXPERT, ALONE},
     {"mlp.shared_expert.gate_proj.weight", IN_ALL, SITE_SHARED_GATE,
-     {W_FS, W_H}, 0},
+     {W_FS, W_H}, 0, ALONE},
     {"mlp.shared_expert.up_proj.weight", IN_ALL, SITE_SHARED_UP,
-     {W_FS, W_H}, 0},
+     {W_FS, W_H}, 0, JOINS},
     {"mlp.shared_expert.down_proj.weight", IN_ALL, SITE_SHARED_DOWN,
-     {W_H, W_FS}, 0},
+     {W_H, W_FS}, 0, ALONE},
     {"mlp.shared_expert_gate.weight", IN_ALL, SITE_COUNT,
-     {W_SGATE, W_H}, 0},
-    {"mlp.gate_proj.weight", IN_ALL, SITE_MLP_GATE, {W_FFN, W_H}, 0},
-    {"mlp.up_proj.weight", IN_ALL, SITE_MLP_UP, {W_FFN, W_H}, 0},
-    {"mlp.down_proj.weight", IN_ALL, SITE_MLP_DOWN, {W_H, W_FFN}, 0},
-    {"embed_tokens.weight", OUTSIDE, SITE_COUNT, {W_VOCAB, W_H}, 0},
-    {"norm.weight", OUTSIDE, SITE_COUNT, {W_H}, 0},
-    {"lm_head.weight", OUTSIDE, SITE_COUNT, {W_VOCAB, W_H}, 0},
+     {W_SGATE, W_H}, 0, ALONE},
+    {"mlp.gate_proj.weight", IN_ALL, SITE_MLP_GATE, {W_FFN, W_H}, 0, ALONE},
+    {"mlp.up_proj.weight", IN_ALL, SITE_MLP_UP, {W_FFN, W_H}, 0, JOINS},
+    {"mlp.down_proj.weight", IN_ALL, SITE_MLP_DOWN, {W_H, W_FFN}, 0, ALONE},
+    {"embed_tokens.weight", OUTSIDE, SITE_COUNT, {W_VOCAB, W_H}, 0, ALONE},
+    {"norm.weight", OUTSIDE, SITE_COUNT, {W_H}, 0, ALONE},
+    {"lm_head.weight", OUTSIDE, SITE_COUNT, {W_VOCAB, W_H}, 0, ALONE},
 };
 #define N_BASE (sizeof base_tensors / sizeof base_tensors[0])
 
@@ -205,7 +206,7 @@ static int add_base(struct maker *k, int64_t layer)
     for (i = 0; i < N_BASE; i++) {
         const struct base_tensor *t = &base_tensors[i];
         struct param p = {t->name, layer, PARAM_BASE, t->site,
-                          t->pack, {1, 1, 1, 1}, 0, 0};
+                          t->pack, t->joins == JOINS, {1, 1, 1, 1}, 0, 0};
         int rc;
 
         if (!stands_in(t->place, k->m, layer)) continue;
@@ -228,9 +229,9 @@ static int add_adapters(struct maker *k, int64_t layer)
         int64_t in = width_of(k->m, k->ep, k->r, t->in);
         int64_t out = width_of(k->m, k->ep, k->r, t->out);
         struct param a = {t->a, layer, PARAM_LORA_A, (enum site)s, PACK_NONE,
-                          {k->r, in, 1, 1}, 0, 0};
+                          false, {k->r, in, 1, 1}, 0, 0};
         struct param b = {t->b, layer, PARAM_LORA_B, (enum site)s, PACK_NONE,
-                          {out, k->r, 1, 1}, 0, 0};
+                          false, {out, k->r, 1, 1}, 0, 0};
         int rc;
 
         if (!stands_in(t->place, k->m, layer) || in == 0 || out == 0) continue;
@@ -288,6 +289,14 @@ void param_list_free(struct param_list *l)
     free(l->p);
     l->p = NULL;
     l->n = 0;
+}
+
+int64_t param_joined(const struct param_list *l, int64_t i)
+{
+    int64_t n = l->p[i].count;
+
+    while (++i < l->n && l->p[i].joins) n += l->p[i].count;
+    return n;
 }
 
 int64_t param_base_bytes(const struct param_list *l)

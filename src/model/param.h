@@ -46,6 +46,8 @@ struct param {
     enum param_role role;
     enum site site;         /* whose weight or adapter; SITE_COUNT: none */
     enum param_pack pack;
+    bool joins;             /* the framework has it in one tensor with the
+                               entry before it, whose rows come first */
     int64_t dim[4];         /* unused dims are 1 */
     int64_t count;          /* product */
     int64_t bytes;          /* bf16: 2 * count (checkpoints store all of the
@@ -67,6 +69,8 @@ struct param_list {
 int param_list_make(const struct model *m, int64_t ep, int64_t lora_rank,
                     struct param_list *out, struct err *e) MUST_CHECK;
 void param_list_free(struct param_list *l);
+/* Elements of the tensor that entry i begins, joined ones included. */
+int64_t param_joined(const struct param_list *l, int64_t i);
 
 /* Bytes of the list by role: bf16 text parameters and head of
 ** Qwen3.6-35B-A3B are 69,321,221,376 (EP1) and 37,108,966,656 (EP2). */

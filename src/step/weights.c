@@ -4,7 +4,9 @@
 **
 ** Everything here but gradients and workspaces is baseline: allocated by
 ** step_new, before any wave. The list of parameters is model/param.h's; this
-** file only gives each entry its place in the layer tables.
+** file only gives each entry its place in the layer tables. Weights that the
+** traced framework has side by side in one projection are one block: what is
+** left of its segment, or is not, decides where small tensors of a wave lie.
 */
 #include <assert.h>
 #include <string.h>
@@ -119,8 +121,27 @@ static void set_param(struct step *s, const struct param *p, struct mat x)
         weights_fill(s, p, x);
 }
 
-static void new_param(struct step *s, const struct param *p)
+/* Entry i of the list, with room for what joins it; or the next rows of the
+** room that the entry before it left. */
+static struct tensor new_tensor(struct step *s, const struct param_list *l,
+                                int64_t i, struct mat *room)
 {
+    const struct param *p = &l->p[i];
+    struct tensor t = {NULL, *room};
+
+    if (!p->joins)
+        t = ten_act(s, CAT_OTHER,
+                    p->role == PARAM_BASE ? "weights" : "adapters",
+                    param_joined(l, i), 1);
+    *room = mat_rows(t.m, p->count, t.m.rows - p->count);
+    t.m = mat_rows(t.m, 0, p->count);
+    return t;
+}
+
+static void new_param(struct step *s, const struct param_list *l, int64_t i,
+                      struct mat *room)
+{
+    const struct param *p = &l->p[i];
     struct tensor *t = slot_of(s, p);
     int64_t rows, cols;
 
@@ -131,8 +152,8 @@ static void new_param(struct step *s, const struct param *p)
     }
     shape_of(p, &rows, &cols);
     s->layer = p->layer;
-    *t = ten_act(s, CAT_OTHER, p->role == PARAM_BASE ? "weights" : "adapters",
-                 rows, cols);
+    *t = new_tensor(s, l, i, room);
+    t->m = mat_shape(t->m, rows, cols);
     new_moments(s, p, rows, cols);
     if (s->rc == ERR_OK && s->k != NULL) set_param(s, p, t->m);
 }
@@ -147,12 +168,13 @@ static bool is_baseline(const struct step *s, const struct param *p)
 int weights_new(struct step *s)
 {
     struct param_list list;
+    struct mat room = {0};
     int64_t i;
 
     s->rc = param_list_make(s->m, s->c.ep, s->c.lora_rank, &list, s->e);
     if (s->rc != ERR_OK) return s->rc;
     for (i = 0; i < list.n && s->rc == ERR_OK; i++)
-        if (is_baseline(s, &list.p[i])) new_param(s, &list.p[i]);
+        if (is_baseline(s, &list.p[i])) new_param(s, &list, i, &room);
     if (s->c.adapters != NULL) s->adam_step = peft_step(s->c.adapters);
     s->layer = -1;
     param_list_free(&list);
@@ -163,12 +185,13 @@ void weights_layer(struct step *s)
 {
     struct param_list list;
     int64_t layer = s->layer, i;
+    struct mat room = {0};
 
     if (s->rc != ERR_OK) return;
     s->rc = param_list_make(s->m, s->c.ep, s->c.lora_rank, &list, s->e);
     if (s->rc != ERR_OK) return;
     for (i = 0; i < list.n && s->rc == ERR_OK; i++)
-        if (list.p[i].layer == layer) new_param(s, &list.p[i]);
+        if (list.p[i].layer == layer) new_param(s, &list, i, &room);
     s->layer = layer;
     param_list_free(&list);
 }

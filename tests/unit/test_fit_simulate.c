@@ -149,7 +149,7 @@ static void test_trial_is_a_run(void **state)
     all = (int64_t)PLAN_MAX_RANKS;
     for (n = 0; n < 8; n++) all = num_min(all, g.rank[n].took * 10 / g.most);
     assert_true(all < 9);           /* some rank is left out */
-    for (n = 126000; n <= 134000; n += 199) {
+    for (n = 128000; n <= 136000; n += 199) {
         assert_int_equal(trial_fits(&s, limit, n, &g, &fits, &e), 0);
         assert_int_equal(trial_fits(&s, limit, n, &w, &waves, &e), 0);
         whole = runs(&s, limit, n);

@@ -189,6 +189,30 @@ static void test_order(void **state)
     model_free(&m);
 }
 
+/* The framework's projections: one tensor of q, k and v, of a delta net's
+** q|k|v, z, b and a, of gate and up; everything else stands alone. */
+static void test_joined(void **state)
+{
+    struct model m = load("lua/models/Qwen3.6-27B.json", 4);
+    struct param_list l = list_of(&m, 1, 1);
+    int64_t h = 5120, i, n = 0, joined[16];
+
+    (void)state;
+    for (i = 0; i < l.n; i++) {
+        if (l.p[i].joins)
+            assert_int_equal(l.p[i].layer, l.p[i - 1].layer);
+        else if (param_joined(&l, i) != l.p[i].count)
+            joined[n++] = param_joined(&l, i);
+    }
+    assert_int_equal(n, 8);
+    assert_int_equal(joined[0], 16480 * h);     /* delta net */
+    assert_int_equal(joined[1], 34816 * h);
+    assert_int_equal(joined[6], 14336 * h);     /* attention with a gate */
+    assert_int_equal(joined[7], 34816 * h);
+    param_list_free(&l);
+    model_free(&m);
+}
+
 static void test_packed_checkpoints(void **state)
 {
     struct model m = load("lua/models/Qwen3-Next-80B-A3B.json", 4);
@@ -306,6 +330,7 @@ int main(void)
         cmocka_unit_test(test_adapter_bytes),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_joined),
         cmocka_unit_test(test_packed_checkpoints),
         cmocka_unit_test(test_dense_adapters),
         cmocka_unit_test(test_totals),

@@ -226,7 +226,7 @@ static void same_weights(const struct step *got, const struct step *want)
         for (i = 0; i < W_COUNT; i++) {
             snprintf(what, sizeof what, "weight %d", i);
             same(&got->lw[l].w[i], &want->lw[l].w[i], what, l);
-            n += want->lw[l].w[i].b != NULL;
+            n += want->lw[l].w[i].m.p != NULL;
         }
     same(&got->embedding, &want->embedding, "embedding", -1);
     same(&got->head, &want->head, "head", -1);

@@ -107,7 +107,7 @@ static double tolerance_27b(const struct cell *c)
 /* In percent of the forward peak. */
 static double tolerance(const struct cell *c)
 {
-    if (c->rank_rows < 400) return 8;
+    if (c->rank_rows < 400) return c->cp > 1 ? 8 : 0.1;
     if (c->cp > 1) return is_shared(c) ? 1.5 : 0.5;
     if (is(c->model, "27B")) return tolerance_27b(c);
     if (is(c->id, "M001")) return 7;
@@ -181,7 +181,8 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of 67 errors: median at most 0.04 %, 66 within 1 %. */
+/* Of 67 errors: median at most 0.04 %, 64 within 1 %: the full cell of 2,048
+** rows on four ranks and two first shapes of 1,024 rows are not. */
 static void check_many(double *error, int n, const char *what)
 {
     double *size = malloc((size_t)n * sizeof *size);
@@ -196,7 +197,7 @@ static void check_many(double *error, int n, const char *what)
            what, n, within, size[n / 2], size[n - 1]);
     assert_int_equal(n, 67);
     assert_true(size[n / 2] <= 0.04);
-    assert_int_equal(within, 66);
+    assert_int_equal(within, 64);
     free(size);
 }
 
@@ -275,8 +276,8 @@ static bool has_backward(const struct cell *c)
 }
 
 /* What backward adds to the measured retained bytes, within 0.1 %; and the
-** whole within 0.3 %. Of M031 (5 MB boundaries) and M092 (512 rows) the
-** forward itself lies off by remainders of blocks that no one splits. */
+** whole within 0.3 %. Of M031 (5 MB boundaries) the forward itself lies off by
+** remainders of blocks that no one splits. */
 static void test_backward(void **state)
 {
     int i, n = 0, near = 0, whole = 0;
@@ -296,14 +297,14 @@ static void test_backward(void **state)
         if (!is(c->model, "27B")) continue;
         if (c->recompute == RECOMPUTE_FULL && c->tp > 2) continue;
         whole += fabs(error) <= 0.3;
-        if (fabs(error) > (is(c->id, "M092") ? 0.9 : 0.3))
+        if (fabs(error) > 0.3)
             fail_msg("%s: %+.3f %%", c->id, error);
     }
     printf("backward: %d of %d cells within 0.1 %% from the measured retained "
            "bytes, %d of the 27B within 0.3 %% in all\n", near, n, whole);
     assert_int_equal(n, 64);
     assert_int_equal(near, 63);
-    assert_int_equal(whole, 43);
+    assert_int_equal(whole, 44);
 }
 
 /* ---- experts without gradients ------------------------------------------ */

@@ -242,7 +242,7 @@ static void test_short_waves(void **state)
     }
     tell("64 to 5,000 tokens", &bars);
     assert_int_equal(bars.n, 1008);
-    assert_int_equal(bars.wide, 36);
+    assert_int_equal(bars.wide, 39);
 }
 
 int main(void)
