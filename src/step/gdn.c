@@ -5,8 +5,8 @@
 **
 ** What is kept for backward and what dies at once follows the traced
 ** framework's operators: the gate is cloned, the writing strength is kept in
-** the activation type, the decay's logits in f32, and rows of padding are
-** masked by a copy.
+** the activation type, the decay's logits in f32 with the factor of a head
+** that multiplies their softplus, and rows of padding are masked by a copy.
 */
 #include "step/gdn_flow.h"
 #include "step/mixers.h"
@@ -64,9 +64,12 @@ static struct tensor make_gates(struct step *s, struct mat b, struct mat a,
                                 struct gdn_saved *v)
 {
     int64_t rows = b.rows, heads = s->m->v_heads;
-    struct tensor g, wide, softplus;
+    struct tensor g, wide, softplus, rate;
 
     v->beta = ten_act(s, CAT_GDN, "gdn.beta", rows, heads);
+    rate = ten_act(s, CAT_GDN, "gdn.rate", 1, heads);   /* before its sign */
+    v->rate = ten_act(s, CAT_GDN, "gdn.rate", 1, heads);
+    ten_free(s, &rate);
     wide = ten_acc(s, CAT_GDN, "gdn.a.wide", rows, heads);
     v->a = ten_acc(s, CAT_GDN, "gdn.a", rows, heads);
     RUN(s, copy, .dst = v->a.m, .src = a);
@@ -148,6 +151,7 @@ struct tensor gdn_forward(struct step *s, struct norm_saved *n,
 
     in = project(s, n, v, saved != NULL);
     LET_GO(v->a);
+    LET_GO(v->rate);
     v->o = gdn_rule_forward(s, &in.m, v->beta.m, &in.g, saved != NULL);
     LET_GO(v->beta);
     gated_norm(s, v, v->o.m.rows, saved != NULL);
@@ -217,6 +221,7 @@ static void gates_backward(struct step *s, struct gdn_saved *v,
     ten_free(s, &g->dg);
     ten_free(s, &g->dbeta);
     ten_free(s, &v->a);
+    ten_free(s, &v->rate);
     ten_free(s, &v->beta);
 }
 

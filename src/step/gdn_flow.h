@@ -66,6 +66,8 @@ struct gdn_kept {
     struct tensor q_rnorm, k_rnorm;
     struct tensor g_cum, x;
     struct tensor states, halo; /* [n_kept] and [n_kept * (conv - 1)] rows */
+    struct tensor segment, place;   /* of the framework's convolution: i32 a
+                                       row, whose it is and where in it */
 };
 
 /* State and halo tables that other buckets still read, or their gradients. */

@@ -37,6 +37,8 @@ static struct tensor convolve(struct step *s, const struct gdn_bucket *b,
     gdn_begin_table(s, b, v->halo.m, parent, keep);
     halo = gdn_whole_table(s, b, "gdn.halo.final", v->halo, keep);
     c = ten_act(s, CAT_GDN, "gdn.conv", b->rows, cols);
+    v->segment = ten_of(s, CAT_GDN, "gdn.conv.segment", b->rows, 1, DT_I32);
+    v->place = ten_of(s, CAT_GDN, "gdn.conv.place", b->rows, 1, DT_I32);
     for (l = 0; l < b->n_level; l++) {
         const struct gdn_level *x = &b->level[l];
 
@@ -402,6 +404,8 @@ static void bucket_backward(struct step *s, int64_t i, struct tensor *d_o,
     ten_free(s, &dc);
     ten_free(s, &v->m);
     ten_free(s, &v->halo);
+    ten_free(s, &v->segment);
+    ten_free(s, &v->place);
     gdn_add_rows(s, b, &d->dm, &dm);
     gdn_add_rows(s, b, &d->dg, &g.dg);
     gdn_add_rows(s, b, &d->dbeta, &g.dbeta);

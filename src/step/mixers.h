@@ -21,6 +21,7 @@ struct attention_saved {
 
 struct gdn_saved {
     struct tensor z, a, beta;   /* gates: output, decay, writing strength */
+    struct tensor rate;         /* of the decay, a head: its factor */
     struct tensor o, o_rstd, normed, gated;
     struct tensor mask;         /* of padded rows */
     struct tensor h[PROJECTIONS], h_out;

@@ -125,14 +125,15 @@ static void test_one_expert_group(void **state)
 
 /* normed input 4096, q|k|v 16384, normed q and k 16384, v 8192, chunk matrix
 ** 4096, z, output, normed, gated 4 x 8192; f32 a and g_cum 2 x 128, beta and
-** its bucket's copy 2 x 64, rstds 4 + 3 x 128; mask 1; adapters 48; one state
-** and halo (a recorded layout counts as one piece). The entry keeps the
-** exchanged input, too. */
+** its bucket's copy 2 x 64, rstds 4 + 3 x 128; mask 1; adapters 48; where the
+** convolution finds a row 2 x 4; one state and halo (a recorded layout counts
+** as one piece) and a factor a head. The entry keeps the exchanged input,
+** too. */
 static void test_gdn_layers(void **state)
 {
     int64_t row = 4096 + 16384 + 16384 + 8192 + 4096 + 4 * 8192 + 2 * 128 +
-                  2 * 64 + 4 + 3 * 128 + 1 + 48;
-    int64_t states = 32 * 128 * 128 * 4 + 3 * 8192 * 2;
+                  2 * 64 + 4 + 3 * 128 + 1 + 48 + 2 * 4;
+    int64_t states = 32 * 128 * 128 * 4 + 3 * 8192 * 2 + 32 * 2;
     int64_t by[CAT_COUNT];
 
     (void)state;

@@ -262,6 +262,29 @@ static void test_core_attention(void **state)
     assert_int_equal(ours[none].repeat - ours[core].repeat, 337641472);
 }
 
+/* Where all large tensors are multiples of 2 MiB, and where all are small,
+** what a wave holds is right to 8 B a row and 8 KiB. */
+static void test_to_the_row(void **state)
+{
+    static const char *const ids[] = {"M011", "M013", "M020", "M022", "M025",
+                                      "M038", "M042", "M078", "M079", "M081",
+                                      "M091", "M094", "M097", "M099"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        int at = find(ids[i]);
+        const struct cell *c = &table.cell[at];
+        int64_t lacks = forward(c) - ours[at].repeat;
+        int64_t behind = c->retained - cold(c) - ours[at].retained;
+
+        if (llabs(lacks) > 8192 + 8 * c->packed ||
+            llabs(behind) > 8192 + 8 * c->packed)
+            fail_msg("%s: %lld, behind the layers %lld", ids[i],
+                     (long long)lacks, (long long)behind);
+    }
+}
+
 /* ---- backward ----------------------------------------------------------- */
 
 /* Warm cells of 400 rows and more, full recompute of the 27B from 2,048 rows.
@@ -428,6 +451,7 @@ int main(void)
         cmocka_unit_test(test_median),
         cmocka_unit_test(test_workspaces),
         cmocka_unit_test(test_core_attention),
+        cmocka_unit_test(test_to_the_row),
         cmocka_unit_test(test_backward),
         cmocka_unit_test(test_experts_forward),
         cmocka_unit_test(test_experts_split),

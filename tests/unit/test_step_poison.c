@@ -145,6 +145,11 @@ static bool noticed(const struct world *w, const struct run *run,
 static struct { const char *op, *why; bool met; } unread[] = {
     {"gdn.mask", "the framework fills the rows of padding by it; ours have "
      "none", false},
+    {"gdn.rate", "the framework multiplies by it; our kernel makes it of the "
+     "weight again", false},
+    {"gdn.conv.segment", "where a row lies the framework's convolution looks "
+     "up; ours is told by pieces", false},
+    {"gdn.conv.place", "likewise", false},
     {"attention.rotary", "rotated queries and keys are what the stages copy "
      "from; they read the copies", false},
     {"attention.stage_lse_natural", "the traced kernel returns a second "
