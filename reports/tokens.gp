@@ -8,7 +8,7 @@ set border 3 linecolor '#555555'
 set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
 set xrange [1294:242366]
-set yrange [-9.938:24.513]
+set yrange [-9.911:24.309]
 set format x "%.0s%c"
 set logscale x
 set xtics (2000, 5000, 10000, 20000, 50000, 100000, 200000)

@@ -163,7 +163,8 @@ local UNEXPLAINED = {M002 = "about 60 MiB above every reading, cause unknown"}
 
 -- Choices of the step that the cells decide between, made the other way.
 local SWITCHES = {"norm-freed", "v-copied", "fused", "qkv-sliced",
-                  "embedding-whole", "adapter-scaled", "residual-fused"}
+                  "embedding-whole", "adapter-scaled", "residual-fused",
+                  "weights-apart"}
 
 -- How the rows of a mixture were routed, and what to say of it.
 local function routing_of(concentrated, ep, published)

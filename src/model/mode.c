@@ -19,7 +19,7 @@ const char *const mode_wave_words[] = {
 const char *const mode_otherwise_words[] = {
     "norm-freed", "v-copied", "fused", "autograd", "rounded", "table-late",
     "blas-late", "wide-last", "router-state", "qkv-sliced", "embedding-whole",
-    "adapter-scaled", "residual-fused", NULL
+    "adapter-scaled", "residual-fused", "weights-apart", NULL
 };
 
 static void join(const char *const words[], unsigned set,
@@ -43,7 +43,7 @@ void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE])
 
 void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE])
 {
-    assert(otherwise < OTHERWISE_RESIDUAL_FUSED << 1);
+    assert(otherwise < OTHERWISE_WEIGHTS_APART << 1);
     join(mode_otherwise_words, otherwise, out);
 }
 

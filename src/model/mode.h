@@ -56,8 +56,10 @@ enum {
                                    before a rank has its share */
     OTHERWISE_ADAPTER_SCALED = 2048,    /* a compiled row-parallel adapter's
                                    scale makes a copy, as an eager one's */
-    OTHERWISE_RESIDUAL_FUSED = 4096     /* a compiled row-parallel sum is one
+    OTHERWISE_RESIDUAL_FUSED = 4096,    /* a compiled row-parallel sum is one
                                    kernel with the residual's */
+    OTHERWISE_WEIGHTS_APART = 8192  /* q, k and v and the like are no joined
+                                   weight, but a block each */
 };
 
 struct mode {
@@ -91,7 +93,7 @@ extern const char *const mode_recompute_words[];
 extern const char *const mode_module_words[];
 extern const char *const mode_wave_words[];
 extern const char *const mode_otherwise_words[];
-#define MODE_MODULES_SIZE 160
+#define MODE_MODULES_SIZE 192
 void mode_modules(unsigned modules, char out[MODE_MODULES_SIZE]);
 void mode_otherwise(unsigned otherwise, char out[MODE_MODULES_SIZE]);
 

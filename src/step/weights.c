@@ -128,11 +128,12 @@ static struct tensor new_tensor(struct step *s, const struct param_list *l,
 {
     const struct param *p = &l->p[i];
     struct tensor t = {NULL, *room};
+    bool apart = (s->c.mode.otherwise & OTHERWISE_WEIGHTS_APART) != 0;
 
-    if (!p->joins)
+    if (!p->joins || apart)
         t = ten_act(s, CAT_OTHER,
                     p->role == PARAM_BASE ? "weights" : "adapters",
-                    param_joined(l, i), 1);
+                    apart ? p->count : param_joined(l, i), 1);
     *room = mat_rows(t.m, p->count, t.m.rows - p->count);
     t.m = mat_rows(t.m, 0, p->count);
     return t;

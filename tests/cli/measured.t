@@ -17,6 +17,7 @@ $ peakproof list measured.lua -- data=$PWD/mine.csv | sed 1,/^cases/d
 >   b.embedding-whole
 >   b.adapter-scaled
 >   b.residual-fused
+>   b.weights-apart
 
 $ peakproof run --out o measured.lua --only 'b' -- data=mine.csv >table 2>talk; grep -c retained-states table; grep ',1,warm,max,retained-states,admitted' o/records.csv | cut -d, -f3,7-9
 > 3

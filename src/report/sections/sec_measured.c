@@ -155,6 +155,8 @@ static const struct choice {
      ".adapter-scaled", false},
     {"a compiled row-parallel sum is one kernel with the residual",
      "residual", ".residual-fused", false},
+    {"joined projections have a block a weight", "weights", ".weights-apart",
+     false},
     {"bytes as requested, not as blocks", "requested", "", true},
 };
 #define CHOICES (sizeof choices / sizeof *choices)
