@@ -40,7 +40,7 @@ $ peakproof import p --peaks mine.csv --case import/pr-accuracy/real-40
 # rank alone, too.
 
 $ cp -r o q; peakproof import q snap/*.wave0.* --case real-40
-> real-40 wave 0 rank 0: 21912183296 bytes allocated
+> real-40 wave 0 rank 0: 21912567296 bytes allocated
 > real-40 wave 0 rank 1: 22626667008 bytes allocated
 $ grep -E '^dry.*,0,cold' q/peaks.csv | cut -d, -f3-8 >a; grep ^import q/peaks.csv | cut -d, -f3-8 >b; wc -l <a; cmp a b
 > 2

@@ -59,7 +59,7 @@ $ peakproof list measured.lua -- data=none.csv
 $ cat mine.csv >t.csv; echo 'c,mine,Qwen3.8-27B,1,2,none,,512,0,512,1,,,' >>t.csv
 $ peakproof import o2 --table t.csv >files 2>talk; head -1 files; grep -c . o2/cases.csv; grep '^## Simulated' o2/accuracy.md
 > o2/accuracy.md
-> 13
+> 14
 > ## Simulated against measured peaks
 
 $ grep 'to the byte:' o2/accuracy.md

@@ -27,10 +27,10 @@
 | END { for (k in n) printf "%s %d: %+.1f to %+.1f %%\n", k, n[k], lo[k], hi[k] }
 $ peakproof run --out o one.lua >table
 $ awk -F, -f range.awk o/peaks.csv o/records.csv | sort
-> 30B autograd 7: -1.8 to +2.6 %
-> 30B without 7: +0.6 to +2.8 %
+> 30B autograd 7: -1.7 to +2.6 %
+> 30B without 7: +0.5 to +2.8 %
 > 35B autograd 7: -1.1 to +0.4 %
-> 35B without 7: +0.3 to +0.7 %
+> 35B without 7: +0.4 to +0.7 %
 
 $ awk -F, '$3 ~ /35B.*[.]2000$/ { r[$3] = $8 } END { print r["35B.autograd.2000"] - r["35B.without.2000"] }' o/peaks.csv
 > 33554432
