@@ -9,6 +9,12 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm/line.h"
 #include "tests/unit/rendezvous_world.h"
 
 /* Polls as a rank does that waits for its GPU. */
@@ -133,6 +139,30 @@ static void sending_notices_an_end(void **state)
     expect_said(&w, 0, ERR_RUN, "rank 1: rank 1 has ended");
 }
 
+/* A program whose standard input was closed is given 0 for a connection. */
+static void connection_zero_is_closed(void **state)
+{
+    struct rendezvous r = {.rank = 1, .size = 2, .deadline_ms = LONG_MS};
+    int input = dup(STDIN_FILENO), pair[2], *fd = malloc(sizeof *fd);
+    struct line *l;
+    struct err e;
+
+    (void)state;
+    assert_non_null(fd);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(dup2(pair[0], STDIN_FILENO), STDIN_FILENO);
+    close(pair[0]);
+    *fd = STDIN_FILENO;
+    assert_int_equal(line_new(&r, fd, &l, &e), ERR_OK);
+    line_close(l);
+    assert_int_equal(fcntl(STDIN_FILENO, F_GETFD), -1);
+    close(pair[1]);
+    if (input >= 0) {
+        dup2(input, STDIN_FILENO);
+        close(input);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +170,7 @@ int main(void)
         cmocka_unit_test(death_reaches_all),
         cmocka_unit_test(silence_ends),
         cmocka_unit_test(sending_notices_an_end),
+        cmocka_unit_test(connection_zero_is_closed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
