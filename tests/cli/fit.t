@@ -227,3 +227,8 @@ $ peakproof run --only pp modes.lua >a; code=$?; tail -n 1 a; exit $code
 > 1 case: 0 out of memory, 0 refused, 1 failed
 ! peakproof: modes/pp: rank 0: pp: 2: the step has one pipeline stage, all layers on each rank (leave pp out; estimators alone are told of it)
 = 3
+
+# One shape at two scales is searched from one place: what fits is the same.
+
+$ for l in 4500,2700,900 35000,21000,7000; do peakproof fit --json --memory 77600M --lengths $l --ep 2 --layers 20 --routing cv=0.5 | grep -m 1 '"budget_tokens": [1-9]'; done | uniq | wc -l
+> 1

@@ -275,6 +275,12 @@ static void test_sort(void **state)
     CALL(&f, route_unsort, .dweight = back_weight, .dpair = pair_weight,
          .slot = slot);
     fix_equal("unsorted", back_weight, r.weight);
+    fix_set(r.idx, 2, 1, EXPERTS);
+    assert_int_equal(CALL_RC(&f, route_sort, .idx = r.idx, .weight = r.weight,
+                             .pair_weight = pair_weight, .experts = EXPERTS,
+                             .counts = counts, .row = row, .slot = slot),
+                     ERR_RUN);
+    assert_non_null(strstr(f.e.text, "idx[7] is 9, not in 0..8"));
     fix_close(&f);
 }
 

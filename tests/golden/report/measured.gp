@@ -9,7 +9,7 @@ set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
 set logscale x
 set xrange [240:10240]
-set title "Simulated against measured forward peaks: 4 of 4 cells"
+set title "Simulated against measured forward peaks: 5 of 5 cells"
 set xlabel "packed rows"
 set ylabel "(simulated - measured) / measured, %"
 set format x "%.0s%c"
