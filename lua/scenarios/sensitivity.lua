@@ -40,12 +40,20 @@ local function add_stack(list, opt)
   end
 end
 
+-- Where gradients make the peak, block sizes change from length to length.
+local function one_lengths(step)
+  local list = {}
+  for n = 2000, 5999, step do list[#list + 1] = n end
+  for n = 6000, 10000, 1000 do list[#list + 1] = n end
+  for n = 12000, 50000, 2000 do list[#list + 1] = n end
+  return list
+end
+
 -- With the differentiating thread's workspace and without.
-local function add_one(list)
+local function add_one(list, opt)
   for _, model in ipairs{"Qwen3.6-35B-A3B", "Qwen3-30B-A3B"} do
     for i, switch in ipairs{{}, {"autograd"}} do
-      for k = 2, 29 do
-        local n = 1000 * (k <= 10 and k or 2 * k - 8)
+      for _, n in ipairs(one_lengths(opt.step)) do
         list[#list + 1] = {
           name = ("one.%d.%s.tokens-%d"):format(i, model, n), model = model,
           cp = 1, batch = batch.lengths{n}, otherwise = switch,
@@ -102,7 +110,7 @@ return {
   cases = function(opt)
     local list = {}
     add_stack(list, opt)
-    add_one(list)
+    add_one(list, opt)
     add_shares(list)
     add_hidden(list)
     return list
