@@ -189,7 +189,7 @@ static void test_case_words(void **state)
         {"otherwise = {'fused', 'quad'}", ":3" X "otherwise: unknown value "
          "'quad' (known: norm-freed v-copied fused autograd rounded "
          "table-late blas-late wide-last router-state qkv-sliced "
-         "embedding-whole adapter-scaled residual-fused)"},
+         "embedding-whole adapter-scaled residual-fused weights-apart)"},
         {"recompute = 'selective', recompute_modules = {'moe', 'moe'}",
          ":3" X "recompute_modules: names moe twice"},
         {"recompute = 'selective', recompute_modules = {3}",
