@@ -101,7 +101,7 @@ $ peakproof fit --memory 141G pr-accuracy.lua --only real-40 --plot q
 ! peakproof: --plot draws the batch at other lengths, planned anew: a recorded layout has rows and stages of one plan, no lengths (give --lengths, --tree, --sequences or a case with such a batch)
 = 2
 $ peakproof plan --lengths 2047 --facts >f; peakproof fit --memory 80G --plot q f
-!* planned anew: facts have rows, no lengths (give *
+!* *planned anew: facts have rows, no lengths (give *
 = 2
 
 # A row adds up, and tells which of the two waves it is.
@@ -138,7 +138,7 @@ $ peakproof fit --memory 80G --lengths 40000 >a; grep -E 'cut|NO' a
 >* per-rank * -*,???,???,??? NO *
 >* per-rank-any * -*,???,???,??? NO *
 >* cut: waves of this shape fit up to ?*,??? tokens (or more --cp or --ep)
-$ shape="--reserve 0 --model Qwen3-1.7B --layers 4 --lengths 9000,9000,9000,9000,9000,9000,9000,9000"; peakproof fit --memory 2900M $shape --cp 8 | grep '^fits'; peakproof fit --memory 2200M $shape --cp 16 | grep -c '^fits\|NO '
+$ shape="--reserve 0 --model Qwen3-1.7B --layers 4 --lengths 9000,9000,9000,9000,9000,9000,9000,9000"; peakproof fit --memory 2900M $shape --cp 8 | grep '^fits'; peakproof fit --memory 2100M $shape --cp 16 | grep -c '^fits\|NO '
 > fits with --cp 16
 > 4
 $ peakproof fit --memory 60G --lengths 100 | grep -E 'cut|left'
