@@ -194,6 +194,7 @@ local function gdn_backward(at)
   put(t, "gdn", 1, at.rows, statistics(at) + 2 * m.v_heads * F32)
   put_act(t, "gdn", 2, at.chunks, w.state)
   put(t, "gdn", 2, at.states, w.state * F32)
+  put(t, "gdn", 1, at.sent, w.state * F32)
   put(t, "gdn", 1, at.states, halo(m))
   more(t, 16)
   put_residual(at, t)
@@ -304,6 +305,7 @@ local function layers_of(f, moe, group, rank, kind)
   if kind == "attention" then return attention_layers(f, group, rank, at) end
   at.states = group.gdn_states and group.gdn_states[rank]
               or (at.rows > 0 and 1 or 0)
+  at.sent = group.gdn_sent and group.gdn_sent[rank] or 0
   at.chunks = group.gdn_chunks and group.gdn_chunks[rank]
               or pricing.ceil_div(at.rows, 64)
   return at

@@ -141,10 +141,12 @@ static bool copy_routing(const struct price_group *g, int64_t cp,
     out->routed_pairs = copy_ints(g->routed_pairs, cp * layers);
     out->gdn_states = copy_ints(g->gdn_states, cp);
     out->gdn_chunks = copy_ints(g->gdn_chunks, cp);
+    out->gdn_sent = copy_ints(g->gdn_sent, cp);
     out->sent_rows = copy_ints(g->sent_rows, cp * g->n_sent);
     return (g->routed_pairs == NULL || out->routed_pairs != NULL) &&
            (g->gdn_states == NULL || out->gdn_states != NULL) &&
            (g->gdn_chunks == NULL || out->gdn_chunks != NULL) &&
+           (g->gdn_sent == NULL || out->gdn_sent != NULL) &&
            (g->sent_rows == NULL || out->sent_rows != NULL);
 }
 

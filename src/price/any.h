@@ -25,7 +25,8 @@ struct layer_at {
                                    only the bytes are known */
     int64_t n_stage, own;
     struct stage_back back;     /* the dearest instant of their backward */
-    int64_t states, chunks;     /* of the delta rule */
+    int64_t states, chunks;     /* of the delta rule, */
+    int64_t sent;               /* and states that others are handed */
     bool converted;             /* its input came in the other layout */
     bool fresh;                 /* the layer's gradients are not there yet */
 };

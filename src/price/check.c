@@ -176,6 +176,8 @@ static int check_known(const struct price_facts *f, int64_t g, struct err *e)
     if (rc == ERR_OK)
         rc = check_list(p->gdn_chunks, f->cp, g, "gdn_chunks", e);
     if (rc == ERR_OK)
+        rc = check_list(p->gdn_sent, f->cp, g, "gdn_sent", e);
+    if (rc == ERR_OK)
         rc = check_list(p->sent_rows, f->cp * p->n_sent, g, "sent_rows", e);
     if (rc == ERR_OK)
         rc = check_list(p->routed_pairs, f->cp * f->model->layers, g,

@@ -5,7 +5,7 @@
 
 #include "base/num.h"
 #include "model/param.h"
-#include "price/price.h"
+#include "price/internal.h"
 
 #define CHUNK 64        /* rows that the delta rule takes at a time */
 
@@ -40,44 +40,6 @@ static int copy_stages(const struct rank_plan *r, struct stage **out,
     return ERR_OK;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* Entries of a list of n keys that are different. */
-static int64_t distinct(int64_t *key, int64_t n)
-{
-    int64_t i, sum = 0;
-
-    qsort(key, (size_t)n, sizeof *key, by_key);
-    for (i = 0; i < n; i++) sum += i == 0 || key[i] != key[i - 1];
-    return sum;
-}
-
-/* States that a rank holds: its pieces' own, each that comes from another
-** rank once, and what is sent, once to each rank. */
-static int count_states(const struct plan *p, int64_t rank, int64_t *out)
-{
-    int64_t r, i, n = 0, cap = 1, *key;
-
-    for (r = 0; r < p->cp; r++) cap += p->rank[r].n_piece;
-    key = malloc((size_t)cap * sizeof *key);
-    if (key == NULL) return ERR_RUN;
-    for (r = 0; r < p->cp; r++)
-        for (i = 0; i < p->rank[r].n_piece; i++) {
-            const struct gdn_piece *x = &p->rank[r].piece[i];
-            if (x->from_rank < 0 || x->from_rank == r ||
-                (r != rank && x->from_rank != rank)) continue;
-            key[n++] = r * PRICE_MAX_RANKS * PRICE_MAX_ROWS / 8
-                       + x->from_rank * PRICE_MAX_ROWS / 8 + x->from_piece;
-        }
-    *out = p->rank[rank].n_piece + distinct(key, n);
-    free(key);
-    return ERR_OK;
-}
-
 /* Own rows that each stage's peers fetch. */
 static int copy_sent(const struct plan *p, struct price_group *g)
 {
@@ -109,14 +71,15 @@ static int copy_pieces(const struct plan *p, struct price_group *g)
     if (p->cp > 1 && copy_sent(p, g) != ERR_OK) return ERR_RUN;
     g->gdn_states = calloc((size_t)p->cp, sizeof *g->gdn_states);
     g->gdn_chunks = calloc((size_t)p->cp, sizeof *g->gdn_chunks);
-    if (g->gdn_states == NULL || g->gdn_chunks == NULL) return ERR_RUN;
+    g->gdn_sent = calloc((size_t)p->cp, sizeof *g->gdn_sent);
+    if (g->gdn_states == NULL || g->gdn_chunks == NULL || g->gdn_sent == NULL)
+        return ERR_RUN;
     for (r = 0; r < p->cp; r++) {
         const struct rank_plan *k = &p->rank[r];
-        if (count_states(p, r, &g->gdn_states[r]) != ERR_OK) return ERR_RUN;
         for (i = 0; i < k->n_piece; i++)
             g->gdn_chunks[r] += num_ceil_div(k->piece[i].len, CHUNK);
     }
-    return ERR_OK;
+    return price_count_states(p, g);
 }
 
 static int copy_ranks(const struct plan *p, struct price_group *g)
@@ -242,6 +205,7 @@ static void free_group(struct price_group *g, int64_t cp)
     free(g->attention_retained);
     free(g->routed_pairs);
     free(g->gdn_states);
+    free(g->gdn_sent);
     free(g->sent_rows);
     free(g->gdn_chunks);
     free(g->pending);

@@ -369,6 +369,8 @@ static int read_routing(const struct js *at, int64_t cp, int64_t layers,
     if (rc == ERR_OK)
         rc = read_states(at, "gdn_chunks", cp, &g->gdn_chunks, e);
     if (rc == ERR_OK)
+        rc = read_states(at, "gdn_sent", cp, &g->gdn_sent, e);
+    if (rc == ERR_OK)
         rc = read_table(at, "sent_rows", cp, &g->n_sent, &g->sent_rows, e);
     return rc == ERR_OK ? read_table(at, "routed_pairs", cp, &layers,
                                      &g->routed_pairs, e) : rc;
@@ -382,7 +384,7 @@ static int read_group(const struct js *at, int64_t cp, int64_t layers,
     static const char *const known[] = {
         "grad", "slot", "attention_rows", "gdn_rows", "routed_rows", "stages",
         "attention_retained", "routed_pairs", "gdn_states", "gdn_chunks",
-        "sent_rows", NULL
+        "gdn_sent", "sent_rows", NULL
     };
     int rc = js_object(at, known, e);
 

@@ -84,6 +84,12 @@ int64_t price_records_lse(const struct model *m, const struct stage *s,
                           int64_t n, int64_t own, int64_t q_block,
                           int64_t k_block, int lses, struct blocks *blocks);
 
+/* ---- facts of a plan (states.c) ------------------------------------------ */
+
+/* Fills gdn_states and gdn_sent. ERR_RUN: no memory. */
+int price_count_states(const struct plan *p,
+                       struct price_group *g) MUST_CHECK;
+
 /* ---- adapter gradients (adapter.c, pricing.md 8) ------------------------- */
 
 /* What a group's slot has pending, [layers + 1]; NULL: nothing. */

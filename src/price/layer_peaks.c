@@ -296,7 +296,8 @@ static void put_residual(const struct layer_at *at, struct instant *t)
 }
 
 /* The delta rule's backward: what it read; the chunk matrix; dz and do; w, u
-** and new values, dw and du; dq, dk and dv (model.md 3.12). */
+** and new values, dw and du; dq, dk and dv (model.md 3.12); and gradients of
+** states that come back from other ranks. */
 static void gdn_backward(const struct layer_at *at, struct instant *t)
 {
     const struct model *m = model_of(at);
@@ -310,6 +311,7 @@ static void gdn_backward(const struct layer_at *at, struct instant *t)
                                  + 2 * m->v_heads * F32);
     put_act(t, CAT_GDN, 2, at->chunks, states);
     put(t, CAT_GDN, 2, at->states, num_smul(states, F32));
+    put(t, CAT_GDN, 1, at->sent, num_smul(states, F32));
     put(t, CAT_GDN, 1, at->states, halo_bytes(m));
     more(t, 16);
     put_residual(at, t);

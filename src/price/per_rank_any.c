@@ -129,6 +129,7 @@ static struct layer_at layers_of(const struct price_wave *w, int64_t g,
         return at;
     }
     at.states = p->gdn_states != NULL ? p->gdn_states[r] : at.rows > 0;
+    at.sent = p->gdn_sent != NULL ? p->gdn_sent[r] : 0;
     at.chunks = p->gdn_chunks != NULL ? p->gdn_chunks[r]
                                       : num_ceil_div(at.rows, 64);
     return at;

@@ -51,6 +51,8 @@ struct price_group {
     int64_t *gdn_states, *gdn_chunks;   /* [cp] states of the delta rule that
                                        a rank holds, and chunks of 64 rows;
                                        NULL: one, and the rows' */
+    int64_t *gdn_sent;              /* [cp] states that it hands to others at a
+                                       time, at most; NULL: none */
     struct stage **stage;           /* [cp][n_stage], sizes only, or NULL */
     int64_t *n_stage;
     int64_t *sent_rows, n_sent;     /* [cp][n_sent] own rows that peers fetch in

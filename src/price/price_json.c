@@ -106,6 +106,8 @@ static void put_routing(const struct price_group *g, int64_t cp,
         set(o, "gdn_states", ints(g->gdn_states, cp, ok), ok);
     if (g->gdn_chunks != NULL)
         set(o, "gdn_chunks", ints(g->gdn_chunks, cp, ok), ok);
+    if (g->gdn_sent != NULL)
+        set(o, "gdn_sent", ints(g->gdn_sent, cp, ok), ok);
     if (g->sent_rows != NULL)
         set(o, "sent_rows", table(g->sent_rows, cp, g->n_sent, ok), ok);
     if (g->routed_pairs != NULL)

@@ -158,6 +158,8 @@ static void push_group(lua_State *L, const struct price_group *g, int64_t cp,
         set_list(L, "gdn_states", g->gdn_states, cp);
     if (g->gdn_chunks != NULL)
         set_list(L, "gdn_chunks", g->gdn_chunks, cp);
+    if (g->gdn_sent != NULL)
+        set_list(L, "gdn_sent", g->gdn_sent, cp);
     if (g->sent_rows != NULL)
         set_pairs(L, "sent_rows", g->sent_rows, cp, g->n_sent);
     if (g->routed_pairs != NULL)

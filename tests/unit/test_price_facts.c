@@ -296,6 +296,7 @@ static void test_sent_rows(void **state)
     price_facts_free(&f);
     round_trip(v);
     json_decref(v);
+    refused("groups/0/gdn_sent", "[0]", "groups[0].gdn_sent");
     refused("groups/0/sent_rows", "[[0,5]]", "groups[0].sent_rows");
     refused("groups/0/sent_rows", "[[0,5],[0]]", "groups[0].sent_rows[1]");
     refused("groups/0/sent_rows", "[[0,5],[0,-1]]",
@@ -314,6 +315,8 @@ static void test_round_trips(void **state)
     change(v, "groups/0/stages/1/1/q_full", "false");
     change(v, "hybridep_held_rows", "512");
     change(v, "packed_length", "52480");
+    change(v, "groups/0/gdn_states", "[3,2]");
+    change(v, "groups/0/gdn_sent", "[1,0]");
     round_trip(v);
     json_object_set_new(v, "model", json_load_file(QWEN36, 0, NULL));
     round_trip(v);
@@ -356,6 +359,36 @@ static void test_from_plan(void **state)
     model_free(&m);
 }
 
+/* A state that two pieces of a rank start from comes to it once; those that
+** leave a rank at one level have their gradients back together. */
+static void test_states(void **state)
+{
+    struct gdn_piece of[3][3] = {
+        {{.from_rank = -1}, {.from_rank = 0, .from_piece = 0}},
+        {{.from_rank = 0, .from_piece = 0}, {.from_rank = 0, .from_piece = 0}},
+        {{.from_rank = 0, .from_piece = 0}, {.from_rank = 1, .from_piece = 0},
+         {.from_rank = 0, .from_piece = 1}},
+    };
+    static const int64_t states[3] = {2, 3, 6}, sent[3] = {2, 1, 0};
+    struct model m = help_model(QWEN36, 4);
+    struct rank_plan rank[3] = {{.n_piece = 2}, {.n_piece = 2},
+                                {.n_piece = 3}};
+    struct plan p = {.cp = 3, .exact = true, .rank = rank};
+    struct price_facts f;
+    struct err e;
+    int r;
+
+    (void)state;
+    for (r = 0; r < 3; r++) rank[r].piece = of[r];
+    assert_int_equal(price_facts_from_plan(&m, &p, 1, 8, &f, &e), ERR_OK);
+    for (r = 0; r < 3; r++) {
+        assert_int_equal(f.group[0].gdn_states[r], states[r]);
+        assert_int_equal(f.group[0].gdn_sent[r], sent[r]);
+    }
+    price_facts_free(&f);
+    model_free(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_round_trips),
         cmocka_unit_test(test_sent_rows),
         cmocka_unit_test(test_from_plan),
+        cmocka_unit_test(test_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

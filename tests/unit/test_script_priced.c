@@ -36,7 +36,7 @@ static int teardown(void **state)
 /* A group of two ranks with all that it may hold. */
 struct known {
     struct two_ranks t;
-    int64_t states[2], chunks[2], pairs[2 * 40], sent[2 * 4];
+    int64_t states[2], chunks[2], handed[2], pairs[2 * 40], sent[2 * 4];
 };
 
 static void random_group(struct known *k, struct price_group *g, uint64_t *s)
@@ -50,6 +50,7 @@ static void random_group(struct known *k, struct price_group *g, uint64_t *s)
         help_random_stages(&k->t, r, s);
         k->states[r] = help_below(s, 20);
         k->chunks[r] = k->t.gdn[r] / 64 + help_below(s, 20);
+        k->handed[r] = help_below(s, 5);
         for (i = 0; i < 40; i++)
             k->pairs[40 * r + i] = help_below(s, 8 * most);
     }
@@ -59,6 +60,7 @@ static void random_group(struct known *k, struct price_group *g, uint64_t *s)
     else if (help_below(s, 3) == 0) strcpy(g->slot, "other");
     if (help_below(s, 2) == 0) g->gdn_states = k->states;
     if (help_below(s, 2) == 0) g->gdn_chunks = k->chunks;
+    if (help_below(s, 2) == 0) g->gdn_sent = k->handed;
     if (help_below(s, 2) == 0) g->routed_pairs = k->pairs;
     if (help_below(s, 2) > 0) return;
     for (i = 0; i < 8; i++) k->sent[i] = help_below(s, most);
