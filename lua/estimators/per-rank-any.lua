@@ -42,39 +42,46 @@ local function put_records(at, stages, sum, t)
   end
 end
 
--- f32 statistics of norms, gates and their sums, and the adapters' rows.
-local function statistics(at)
-  local m, rank = at.f.model, at.f.lora_rank
-  if at.kind == "gdn" then
-    return m.v_heads * (6 * F32 + ELEMENT) + 3 * rank * ELEMENT
-  end
-  return (m.q_heads + m.kv_heads) * F32 + 4 * rank * ELEMENT
+-- The adapters' rank-wide rows, of n of them.
+local function put_ranks(at, category, n, t)
+  put_act(t, category, n, at.rows, at.f.lora_rank)
 end
 
 local function halo(m)
   return (m.conv - 1) * pricing.widths(m).conv * ELEMENT
 end
 
+-- In f32 three norms, a and the sum of g; beta, twice; a mask.
+local function put_gdn(at, t)
+  local m, w = at.f.model, pricing.widths(at.f.model)
+  put_act(t, "gdn", 1, at.rows, w.conv)
+  put_act(t, "gdn", 5, at.rows, w.value)
+  put_act(t, "gdn", 2, at.rows, w.wide)
+  put_act(t, "gdn", 1, at.rows, 64 * m.v_heads)
+  put(t, "gdn", 5, at.rows, m.v_heads * F32)
+  put_act(t, "gdn", 2, at.rows, m.v_heads)
+  put(t, "gdn", 1, at.rows, 1)
+  put_ranks(at, "gdn", 3, t)
+  put(t, "gdn", 1, at.states, w.state * F32)
+  put(t, "gdn", 1, at.states, halo(m))
+end
+
 local function put_mixer(at, t)
   local m, w, c = at.f.model, pricing.widths(at.f.model), at.kind
   put_act(t, c, at.converted and 2 or 1, at.rows, m.hidden)
-  put(t, c, 1, at.rows, statistics(at))
-  if c == "gdn" then
-    put_act(t, c, 1, at.rows, w.conv)
-    put_act(t, c, 5, at.rows, w.value)
-    put_act(t, c, 2, at.rows, w.wide)
-    put_act(t, c, 1, at.rows, 64 * m.v_heads)
-    put(t, c, 1, at.states, w.state * F32)
-    put(t, c, 1, at.states, halo(m))
-    return
-  end
+  put(t, c, 1, at.rows, F32)
+  if c == "gdn" then return put_gdn(at, t) end
   put_act(t, c, 1, at.rows, (m.attn_gate and 2 or 1) * w.q + 2 * w.kv)
   put_act(t, c, m.attn_gate and 5 or 3, at.rows, w.q)
   put_act(t, c, 2, at.rows, w.kv)
+  put(t, c, 1, at.rows, m.q_heads * F32)
+  put(t, c, 1, at.rows, m.kv_heads * F32)
+  put_ranks(at, c, 4, t)
   put_records(at, at.stages, at.records, t)
 end
 
-local function put_routing(at, t)
+-- A gated shared expert has two outputs until the MoE's forward returns.
+local function put_routing(at, forward, t)
   local f, m = at.f, at.f.model
   local routing, shared_state = pricing.routing_state(f)
   local row, shared = m.hidden * ELEMENT, at.moe.shared
@@ -85,35 +92,57 @@ local function put_routing(at, t)
   put(t, "moe_experts", 1, at.pairs, F32)
   more(t, 8)
   if shared == 0 then return end
-  put(t, "shared_expert", shared // row, at.rows, row)
+  put(t, "shared_expert", shared // row - (forward and 0 or 1), at.rows, row)
   put(t, "shared_expert", 1, at.rows, shared_state)
   put(t, "shared_expert", 1, at.rows, F32 + 3 * f.lora_rank * ELEMENT)
 end
 
 -- ---- the experts' tensors -------------------------------------------------
 
--- A pair's results of FC1 (2F wide), activations (F) and rows (H); weights
--- converted for the grouped adapters: of FC1 (H, 2F), of FC2 (F, H).
+-- A pair's results of FC1 (2F wide), activations (F) and rows (H), and the
+-- adapters' (e wide); weights converted for the grouped adapters: of FC1 (H,
+-- 2F), of FC2 (F, H); and of a gradient made apart how many H and F it is wide.
+local function experts(sums, acts, rows, ranks, up, down, h, f)
+  return {sums = sums, acts = acts, rows = rows, ranks = ranks, up = up,
+          down = down, h = h or 0, f = f or 0}
+end
+
+-- Bytes of a converted weight's column, and of a pair's rank-wide row.
+local function rank_widths(at)
+  local rank = at.f.lora_rank
+  if rank == 0 then return 0, 0 end
+  local e = math.max(8, rank) * ELEMENT
+  return at.f.model.experts // at.f.parallel.ep * e, e
+end
+
 local function list_experts(at, t, x)
-  local m, rank = at.f.model, at.f.lora_rank
-  local h, f = m.hidden * ELEMENT, m.expert_ffn * ELEMENT
-  local unit = m.experts // at.f.parallel.ep * math.max(8, rank)
-  list(t, x.rows, at.pairs * h)
-  list(t, x.sums, at.pairs * 2 * f)
-  list(t, x.acts, at.pairs * f)
-  more(t, 4)
-  if rank == 0 then return end
+  local m = at.f.model
+  local h, f, unit, e = m.hidden, m.expert_ffn, rank_widths(at)
+  list(t, x.rows, at.pairs * h * ELEMENT)
+  list(t, x.sums, at.pairs * 2 * f * ELEMENT)
+  list(t, x.acts, at.pairs * f * ELEMENT)
+  list(t, x.ranks, at.pairs * e)
   list(t, x.up + x.down, unit * h)
   list(t, x.up, unit * 2 * f)
   list(t, x.down, unit * f)
+  list(t, x.h + x.f > 0 and 1 or 0, unit * (x.h * h + x.f * f))
+end
+
+local function experts_bytes(at, x)
+  local m = at.f.model
+  local h, f, unit, e = m.hidden, m.expert_ffn, rank_widths(at)
+  return at.pairs * ((x.rows * h + (2 * x.sums + x.acts) * f) * ELEMENT
+                     + x.ranks * e)
+         + unit * ((x.up + x.down + x.h) * h
+                   + (2 * x.up + x.down + x.f) * f)
 end
 
 local whole <const> = {
-  {sums = 1, acts = 1, rows = 3, up = 0, down = 0},     -- FC2's sum
-  {sums = 2, acts = 0, rows = 0, up = 1, down = 0},     -- FC1's adapter
-  {sums = 3, acts = 0, rows = 0, up = 0, down = 0},     -- FC1's sum
-  {sums = 1, acts = 1, rows = 2, up = 0, down = 1},     -- FC2's adapter
-  {sums = 1, acts = 1, rows = 3, up = 0, down = 0},     -- FC2 returns
+  experts(1, 1, 3, 2, 0, 0),        -- FC2's sum
+  experts(2, 0, 0, 1, 1, 0),        -- FC1's adapter
+  experts(3, 0, 0, 1, 0, 0),        -- FC1's sum
+  experts(1, 1, 2, 2, 0, 1),        -- FC2's adapter
+  experts(1, 1, 3, 2, 0, 0),        -- FC2 returns
 }
 
 local function experts_at(at, peak)
@@ -131,57 +160,59 @@ end
 -- The MoE of the recompute (pricing.md 3).
 local function recompute(at)
   local t, m = instant(at.base), at.f.model
-  local routed = pricing.ceil_div(at.pairs, m.top_k)
   local most, dispatch, peak = 0, 0, 1
   for i = 1, math.min(#at.moe.peaks, #whole) do
     local p = at.moe.peaks[i]
-    local bytes = routed * (p.per_row - p.shared) + p.fixed
+    local bytes = at.pairs * ((p.per_row - p.shared) // m.top_k) + p.fixed
     if bytes > most then
-      most, dispatch, peak = bytes, routed * p.dispatch, i
+      most, dispatch, peak = bytes, at.pairs * (p.dispatch // m.top_k), i
     end
   end
   put_mixer(at, t)
-  put_routing(at, t)
-  put(t, "residual_norm", 2, at.rows, m.hidden * ELEMENT + F32)
+  put_routing(at, true, t)
+  put(t, "residual_norm", 2, at.rows, m.hidden * ELEMENT)
+  put(t, "residual_norm", 1, at.rows, F32)
   add(t.terms, "moe_dispatch", dispatch)
   add(t.terms, "moe_experts", most - dispatch)
   list_experts(at, t, experts_at(at, peak))
   return t
 end
 
--- The experts' backward, through FC2 or FC1.
-local function experts_backward(at, fc2)
+-- The experts' backward, through FC2 or FC1: as each gradient is made apart,
+-- as the adapter's share of dx appears, and as the base's does beside it.
+local backward <const> = {
+  fc2 = {experts(1, 1, 2, 3, 1, 1, 1, 0), experts(1, 1, 2, 2, 1, 1, 0, 1),
+         experts(1, 2, 2, 2, 1, 1), experts(1, 3, 2, 1, 1, 0)},
+  fc1 = {experts(1, 0, 1, 2, 1, 0, 0, 2), experts(1, 0, 1, 1, 1, 0, 1, 0),
+         experts(1, 0, 2, 1, 1, 0), experts(1, 0, 3, 0, 0, 0)},
+}
+
+local function experts_backward(at, through)
   local t, m, rank = instant(at.base), at.f.model, at.f.lora_rank
-  local h, ff = m.hidden, m.expert_ffn
-  local e = rank > 0 and math.max(8, rank) or 0
-  local unit = m.experts // at.f.parallel.ep * e * ELEMENT
-  local padding = rank > 0 and rank < 8 and unit * (h + 2 * ff) or 0
-  local padded = padding > 0 and 1 or 0
-  local width = fc2 and 2 * h + 5 * ff + 3 * e or 3 * h + 2 * ff + 2 * e
-  local bytes = at.pairs * width * ELEMENT + padding
-  local x = {sums = 1, acts = 0, rows = 3, up = padded, down = 0}
+  local padded = rank > 0 and rank < 8
+  local apart, most, dearest = not at.fresh or padded, -1, nil
+  for _, peak in ipairs(backward[through]) do
+    local x = {}
+    for key, n in pairs(peak) do x[key] = n end
+    if not padded then x.up, x.down = 0, 0 end
+    if not apart then x.h, x.f = 0, 0 end
+    local bytes = experts_bytes(at, x)
+    if bytes > most then most, dearest = bytes, x end
+  end
   put_mixer(at, t)
-  put_routing(at, t)
-  put(t, "residual_norm", 3, at.rows, h * ELEMENT + F32)
-  if not at.fresh or padding > 0 then
-    local gradient = unit * math.max(h, fc2 and ff or 2 * ff)
-    bytes = bytes + gradient
-    list(t, 1, gradient)
-  end
-  if fc2 then
-    bytes = bytes + padding // (h + 2 * ff) * (ff + h)
-    x = {sums = 2, acts = 1, rows = 2, up = padded, down = padded}
-  end
-  add(t.terms, "moe_experts", bytes)
-  list_experts(at, t, x)
+  put_routing(at, false, t)
+  put(t, "residual_norm", 2, at.rows, m.hidden * ELEMENT)
+  put(t, "residual_norm", 1, at.rows, F32)
+  put(t, "input_gradient", at.leaves and 1 or 0, at.rows, m.hidden * ELEMENT)
+  add(t.terms, "moe_experts", most)
+  list_experts(at, t, dearest)
   return t
 end
 
 local function put_residual(at, t)
   local row = at.f.model.hidden * ELEMENT
   put(t, at.kind, at.converted and 2 or 1, at.rows, row)
-  put(t, "residual_norm", 1, at.out_rows, row)
-  put(t, "residual_norm", 1, at.rows, F32)
+  put(t, at.kind, 1, at.rows, F32)
   put(t, "input_gradient", 1, at.rows, row)
 end
 
@@ -191,12 +222,13 @@ local function gdn_backward(at)
   put_act(t, "gdn", 6, at.rows, w.wide)
   put_act(t, "gdn", 7, at.rows, w.value)
   put_act(t, "gdn", 1, at.rows, 64 * m.v_heads)
-  put(t, "gdn", 1, at.rows, statistics(at) + 2 * m.v_heads * F32)
+  put(t, "gdn", 7, at.rows, m.v_heads * F32)
+  put_act(t, "gdn", 2, at.rows, m.v_heads)
+  put_ranks(at, "gdn", 2, t)
   put_act(t, "gdn", 2, at.chunks, w.state)
   put(t, "gdn", 2, at.states, w.state * F32)
   put(t, "gdn", 1, at.sent, w.state * F32)
   put(t, "gdn", 1, at.states, halo(m))
-  more(t, 16)
   put_residual(at, t)
   return t
 end
@@ -209,25 +241,60 @@ local function attention_backward(at)
   put_act(t, c, 2, at.rows, w.kv)
   put(t, c, 1, at.rows, w.q * F32)
   put(t, c, 2, at.rows, w.kv * F32)
-  put(t, c, 1, at.rows, statistics(at) + m.q_heads * F32)
+  put(t, c, 2, at.rows, m.q_heads * F32)
+  put(t, c, 1, at.rows, m.kv_heads * F32)
+  put_ranks(at, c, 3, t)
   put_act(t, c, 2, at.back.q, w.q)
   put(t, c, 1, at.back.q, m.q_heads * F32)
   put(t, c, 2, at.back.k, w.kv * F32)
   put(t, c, 1, at.back.sent, 2 * w.kv * F32)
-  more(t, 8)
   put_records(at, at.back.stages, at.back.records, t)
   put_residual(at, t)
   return t
 end
 
--- In the order in which the layer runs, with its own gradients at each.
-local function instants(at, own)
-  local m, f = at.f.model, at.f
-  local fc2 = m.experts // f.parallel.ep * f.lora_rank * ELEMENT
-              * (m.hidden + m.expert_ffn)
+-- The first projections' backward.
+local function projections_backward(at)
+  local t, m, w = instant(at.base), at.f.model, pricing.widths(at.f.model)
+  local gdn, c = at.kind == "gdn", at.kind
+  local joined = gdn and w.conv + w.value + 2 * m.v_heads
+                 or (m.attn_gate and 2 or 1) * w.q + 2 * w.kv
+  put_act(t, c, 1, at.rows, joined)
+  put_act(t, c, 1, at.rows, m.hidden)
+  put_act(t, c, 1, at.rows, math.max(m.hidden, gdn and w.value or w.kv))
+  put_ranks(at, c, 2, t)
+  put_residual(at, t)
+  return t
+end
+
+-- Of own bytes of a layer's adapter gradients those of FC2, of the experts,
+-- and all but the first projections'.
+local function gradients(at, own)
+  local m, w, unit = at.f.model, pricing.widths(at.f.model),
+                     at.f.lora_rank * ELEMENT
+  local h, ffn, el = m.hidden, m.expert_ffn, m.experts // at.f.parallel.ep
+  local fc2 = el * (h + ffn)
+  local experts_all = fc2 + el * (h + 2 * ffn)
+  local shared = m.shared_ffn > 0 and 3 * (h + m.shared_ffn) or 0
+  local out = h + (at.kind == "gdn" and w.value or w.q)
+  local first = at.kind == "gdn" and 2 * h + w.conv + w.value
+                or 3 * h + (m.attn_gate and 2 or 1) * w.q + 2 * w.kv
+  local most = own
+  if own == unit * (experts_all + shared + out + first) then
+    most = own - unit * first
+  end
+  return math.min(own, unit * fc2), math.min(own, unit * experts_all), most
+end
+
+-- In the order in which the layer runs, with its own gradients at each; the
+-- last is of the first layer alone, where none in front has them all.
+local function instants(at, own, first)
+  local fc2, fc1, most = gradients(at, own)
   local mixer = at.kind == "gdn" and gdn_backward or attention_backward
-  return {{recompute(at), 0}, {experts_backward(at, true), math.min(own, fc2)},
-          {experts_backward(at, false), own}, {mixer(at), own}}
+  local list = {{recompute(at), 0}, {experts_backward(at, "fc2"), fc2},
+                {experts_backward(at, "fc1"), fc1}, {mixer(at), most}}
+  if first then list[#list + 1] = {projections_backward(at), own} end
+  return list
 end
 
 -- ---- what a layer is given ------------------------------------------------
@@ -394,11 +461,13 @@ local function walk_layers(f, moe, group, rank, pending, above, beside, take)
     a.pairs, a.fresh = pairs_of(f, group, rank, layer), own > 0
     a.converted = f.parallel.cp > 1
                   and pricing.input_layout(f.model, layer) ~= kind
+    a.leaves = f.parallel.cp > 1
+               and pricing.output_layout(f.model, layer) ~= kind
     a.out_rows = pricing.rows(group, rank,
                               pricing.output_layout(f.model, layer))
     a.base = slack.base(blocks)
     local incoming = a.out_rows * row
-    for i, x in ipairs(instants(a, own)) do
+    for i, x in ipairs(instants(a, own, layer == 1)) do
       local terms = x[1].terms
       if i == 2 and own > 0 then
         gradients = slack.join(gradients, own_blocks)

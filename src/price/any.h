@@ -27,7 +27,8 @@ struct layer_at {
     struct stage_back back;     /* the dearest instant of their backward */
     int64_t states, chunks;     /* of the delta rule, */
     int64_t sent;               /* and states that others are handed */
-    bool converted;             /* its input came in the other layout */
+    bool converted;             /* its input came in the other layout, */
+    bool leaves;                /* its output goes there */
     bool fresh;                 /* the layer's gradients are not there yet */
 };
 
@@ -50,8 +51,9 @@ struct instant {
 
 /* The instants of layers that differ in nothing but their number: the MoE of
 ** the recompute, before the layer's own gradients appear; the experts'
-** backward through FC2, with its gradients, and through FC1; the mixer's. */
-enum { AT_RECOMPUTE, AT_FC2, AT_FC1, AT_MIXER, INSTANTS };
+** backward through FC2, with its gradients, and through FC1; the mixer's; and
+** its first projections', with the last gradients of all. */
+enum { AT_RECOMPUTE, AT_FC2, AT_FC1, AT_MIXER, AT_PROJECTIONS, INSTANTS };
 struct layer_instants {
     bool made, fresh;
     int64_t pairs;
@@ -59,6 +61,10 @@ struct layer_instants {
 };
 void price_layer_instants(const struct layer_at *at,
                           struct layer_instants *out);
+/* Of a layer's adapter gradients, so many bytes, those that are there at an
+** instant. */
+int64_t price_gradients_at(const struct price_facts *f, enum layer_kind kind,
+                           int instant, int64_t own);
 /* Those that base does not divide are counted. */
 const struct blocks *instant_blocks(struct instant *t, int64_t base);
 

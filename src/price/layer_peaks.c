@@ -93,50 +93,68 @@ static void add_records(const struct instant *t, struct blocks *b)
 
 /* ---- what the recompute keeps -------------------------------------------- */
 
-/* What the published widths leave out: statistics of norms, gates and their
-** sums in f32, and the adapters' rank-wide rows. */
-static int64_t mixer_statistics(const struct layer_at *at)
+/* n tensors of f32 numbers, so many of the heads' a row. */
+static void put_heads(struct instant *t, enum category c, int64_t n,
+                      int64_t rows, int64_t heads)
 {
-    const struct model *m = model_of(at);
-    int64_t rank = at->w->f->lora_rank;
-
-    if (at->kind == LAYER_GDN)      /* beta, g, its sum, three norms, a */
-        return m->v_heads * (6 * F32 + PRICE_ELEMENT)
-               + 3 * rank * PRICE_ELEMENT;
-    return (m->q_heads + m->kv_heads) * F32 + 4 * rank * PRICE_ELEMENT;
+    put(t, c, n, rows, num_smul(heads, F32));
 }
 
-/* What the mixer saves, its norm's output and an input converted to its
-** layout first. Attention: the joined projection; q, gate and the output, and
-** that gated; k; q and k rotated. GDN (pricing.md 2): qkv; z, v, the output,
-** normed, gated; q and k spread over the value heads; the chunk matrix. */
+/* The adapters' rank-wide rows, of n of them. */
+static void put_ranks(const struct layer_at *at, enum category c, int64_t n,
+                      struct instant *t)
+{
+    put_act(t, c, n, at->rows, at->w->f->lora_rank);
+}
+
+/* What the gated delta net saves (pricing.md 2): qkv; z, v, the output, normed,
+** gated; q and k spread over the value heads; the chunk matrix. In f32 three
+** norms, a and the sum of g; beta, twice; a mask; and what it began with. */
+static void put_gdn(const struct layer_at *at, struct instant *t)
+{
+    const struct model *m = model_of(at);
+
+    put_act(t, CAT_GDN, 1, at->rows, model_conv_channels(m));
+    put_act(t, CAT_GDN, 5, at->rows, model_value(m));
+    put_act(t, CAT_GDN, 2, at->rows, m->v_heads * m->k_dim);
+    put_act(t, CAT_GDN, 1, at->rows, 64 * m->v_heads);
+    put_heads(t, CAT_GDN, 5, at->rows, m->v_heads);
+    put_act(t, CAT_GDN, 2, at->rows, m->v_heads);
+    put(t, CAT_GDN, 1, at->rows, 1);
+    put_ranks(at, CAT_GDN, 3, t);
+    put(t, CAT_GDN, 1, at->states, num_smul(state_elements(m), F32));
+    put(t, CAT_GDN, 1, at->states, halo_bytes(m));
+}
+
+/* What a mixer saves, its norm's output and statistics and an input converted
+** to its layout first. Attention: the joined projection; q, gate and the
+** output, and that gated; k; q and k rotated; two norms; records. */
 static void put_mixer(const struct layer_at *at, struct instant *t)
 {
     const struct model *m = model_of(at);
-    int64_t q = model_q(m), kv = model_kv(m), value = model_value(m);
-    bool gdn = at->kind == LAYER_GDN;
-    enum category c = gdn ? CAT_GDN : CAT_ATTENTION;
+    int64_t q = model_q(m), kv = model_kv(m);
+    enum category c = at->kind == LAYER_GDN ? CAT_GDN : CAT_ATTENTION;
 
     put_act(t, c, at->converted ? 2 : 1, at->rows, m->hidden);
-    put(t, c, 1, at->rows, mixer_statistics(at));
-    if (gdn) {
-        put_act(t, c, 1, at->rows, model_conv_channels(m));
-        put_act(t, c, 5, at->rows, value);
-        put_act(t, c, 2, at->rows, m->v_heads * m->k_dim);
-        put_act(t, c, 1, at->rows, 64 * m->v_heads);
-        put(t, c, 1, at->states, num_smul(state_elements(m), F32));
-        put(t, c, 1, at->states, halo_bytes(m));
+    put(t, c, 1, at->rows, F32);
+    if (at->kind == LAYER_GDN) {
+        put_gdn(at, t);
         return;
     }
     put_act(t, c, 1, at->rows, (m->attn_gate ? 2 : 1) * q + 2 * kv);
     put_act(t, c, m->attn_gate ? 5 : 3, at->rows, q);
     put_act(t, c, 2, at->rows, kv);
+    put_heads(t, c, 1, at->rows, m->q_heads);
+    put_heads(t, c, 1, at->rows, m->kv_heads);
+    put_ranks(at, c, 4, t);
     put_records(at, at->n_stage, at->records, t);
 }
 
 /* Router and shared expert: scores, map, indices and weights of the top k,
-** the row map or handle; its two outputs, and its rank-wide rows. */
-static void put_routing(const struct layer_at *at, struct instant *t)
+** the row map or handle; its outputs, two of one with a gate until the MoE's
+** forward returns, and its rank-wide rows. */
+static void put_routing(const struct layer_at *at, bool forward,
+                        struct instant *t)
 {
     const struct price_wave *w = at->w;
     const struct model *m = model_of(at);
@@ -148,7 +166,8 @@ static void put_routing(const struct layer_at *at, struct instant *t)
     put(t, CAT_MOE_EXPERTS, 1, at->pairs, F32);
     more(t, 8);
     if (shared == 0) return;
-    put(t, CAT_SHARED_EXPERT, shared / w->row, at->rows, w->row);
+    put(t, CAT_SHARED_EXPERT, shared / w->row - (forward ? 0 : 1), at->rows,
+        w->row);
     put(t, CAT_SHARED_EXPERT, 1, at->rows, w->shared_state);
     put(t, CAT_SHARED_EXPERT, 1, at->rows,
         F32 + 3 * w->f->lora_rank * PRICE_ELEMENT);
@@ -157,26 +176,54 @@ static void put_routing(const struct layer_at *at, struct instant *t)
 /* ---- the experts' tensors ------------------------------------------------ */
 
 /* Of FC1 and FC2, a pair: results of FC1 (2F wide), activations (F) and rows
-** (H); and weights converted for the grouped adapters: of FC1 (a H and a 2F
-** wide one), of FC2 (a F and a H wide one). */
-struct experts { int64_t sums, acts, rows, up, down; };
+** (H), and the adapters' (e wide); weights converted for the grouped adapters:
+** of FC1 (a H and a 2F wide one), of FC2 (a F and a H wide one); and of a
+** gradient that is made apart how many H and F it is wide. */
+struct experts { int64_t sums, acts, rows, ranks, up, down, h, f; };
+
+/* A H wide converted weight, or F wide, of all experts here. */
+static int64_t converted_width(const struct layer_at *at)
+{
+    int64_t rank = at->w->f->lora_rank;
+
+    return rank == 0 ? 0 : model_of(at)->experts / at->w->f->ep
+                           * num_max(8, rank) * PRICE_ELEMENT;
+}
+
+static int64_t padded_rank(const struct layer_at *at)
+{
+    int64_t rank = at->w->f->lora_rank;
+
+    return rank == 0 ? 0 : num_max(8, rank) * PRICE_ELEMENT;
+}
 
 static void list_experts(const struct layer_at *at, struct instant *t,
                          struct experts x)
 {
     const struct model *m = model_of(at);
-    int64_t rank = at->w->f->lora_rank;
-    int64_t h = m->hidden * PRICE_ELEMENT, f = m->expert_ffn * PRICE_ELEMENT;
-    int64_t unit = m->experts / at->w->f->ep * num_max(8, rank);
+    int64_t h = m->hidden, f = m->expert_ffn, unit = converted_width(at);
 
-    list(t, x.rows, num_smul(at->pairs, h));
-    list(t, x.sums, num_smul(at->pairs, 2 * f));
-    list(t, x.acts, num_smul(at->pairs, f));
-    more(t, 4);            /* rank-wide rows */
-    if (rank == 0) return;
+    list(t, x.rows, num_smul(at->pairs, h * PRICE_ELEMENT));
+    list(t, x.sums, num_smul(at->pairs, 2 * f * PRICE_ELEMENT));
+    list(t, x.acts, num_smul(at->pairs, f * PRICE_ELEMENT));
+    list(t, x.ranks, num_smul(at->pairs, padded_rank(at)));
     list(t, x.up + x.down, num_smul(unit, h));
     list(t, x.up, num_smul(unit, 2 * f));
     list(t, x.down, num_smul(unit, f));
+    list(t, x.h + x.f > 0, num_smul(unit, x.h * h + x.f * f));
+}
+
+static int64_t experts_bytes(const struct layer_at *at, struct experts x)
+{
+    const struct model *m = model_of(at);
+    int64_t h = m->hidden, f = m->expert_ffn;
+    int64_t pair = (x.rows * h + (2 * x.sums + x.acts) * f) * PRICE_ELEMENT
+                   + x.ranks * padded_rank(at);
+    int64_t wide = (x.up + x.down + x.h) * h
+                   + (2 * x.up + x.down + x.f) * f;
+
+    return num_sadd(num_smul(at->pairs, pair),
+                    num_smul(converted_width(at), wide));
 }
 
 /* S5 is of the backward, which has an instant of its own. */
@@ -188,8 +235,9 @@ enum { RECOMPUTE_PEAKS = MOE_PEAKS - 1 };
 static struct experts experts_at(const struct layer_at *at, int peak)
 {
     static const struct experts whole[RECOMPUTE_PEAKS] = {
-        {1, 1, 3, 0, 0}, {2, 0, 0, 1, 0}, {3, 0, 0, 0, 0},
-        {1, 1, 2, 0, 1}, {1, 1, 3, 0, 0}
+        {1, 1, 3, 2, 0, 0, 0, 0}, {2, 0, 0, 1, 1, 0, 0, 0},
+        {3, 0, 0, 1, 0, 0, 0, 0}, {1, 1, 2, 2, 0, 1, 0, 0},
+        {1, 1, 3, 2, 0, 0, 0, 0}
     };
     struct experts x = whole[peak];
     int64_t rank = at->w->f->lora_rank;
@@ -208,22 +256,23 @@ static struct experts experts_at(const struct layer_at *at, int peak)
 static void recompute(const struct layer_at *at, struct instant *t)
 {
     const struct moe *e = &at->w->moe[1];
-    int64_t routed = num_ceil_div(at->pairs, model_of(at)->top_k);
-    int64_t most = 0, dispatch = 0;
+    int64_t top_k = model_of(at)->top_k, most = 0, dispatch = 0;
     int i, peak = 0;
 
     for (i = 0; i < num_min(e->n, RECOMPUTE_PEAKS); i++) {
         const struct moe_peak *p = &e->peak[i];
-        int64_t b = num_sadd(num_smul(routed, p->per_row - p->shared),
+        int64_t b = num_sadd(num_smul(at->pairs,
+                                      (p->per_row - p->shared) / top_k),
                              p->fixed);
         if (b <= most) continue;
         most = b;
         peak = i;
-        dispatch = num_smul(routed, p->dispatch);
+        dispatch = num_smul(at->pairs, p->dispatch / top_k);
     }
     put_mixer(at, t);
-    put_routing(at, t);
-    put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row + F32);
+    put_routing(at, true, t);
+    put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row);
+    put(t, CAT_RESIDUAL_NORM, 1, at->rows, F32);
     t->term[CAT_MOE_DISPATCH] = dispatch;
     t->term[CAT_MOE_EXPERTS] = num_sadd(
         t->term[CAT_MOE_EXPERTS],
@@ -231,73 +280,58 @@ static void recompute(const struct layer_at *at, struct instant *t)
     list_experts(at, t, experts_at(at, peak));
 }
 
-/* Bytes of a converted weight of each grouped adapter, and the padding that
-** ranks below 8 keep for the backward. */
-struct converted { int64_t up, down, padding; };
+/* The experts' backward through FC2, with FC1's output and the activation
+** still there, or through FC1: as each of the adapter's gradients is made
+** apart, which one of a padded rank is, and one that is there already; as the
+** adapter's share of dx appears, and as the base's does beside it. */
+enum { BACKWARD_PEAKS = 4 };
+static const struct experts backward_peaks[2][BACKWARD_PEAKS] = {
+    {{1, 0, 1, 2, 1, 0, 0, 2}, {1, 0, 1, 1, 1, 0, 1, 0},
+     {1, 0, 2, 1, 1, 0, 0, 0}, {1, 0, 3, 0, 0, 0, 0, 0}},
+    {{1, 1, 2, 3, 1, 1, 1, 0}, {1, 1, 2, 2, 1, 1, 0, 1},
+     {1, 2, 2, 2, 1, 1, 0, 0}, {1, 3, 2, 1, 1, 0, 0, 0}}
+};
 
-static struct converted converted_of(const struct layer_at *at)
-{
-    const struct model *m = model_of(at);
-    int64_t rank = at->w->f->lora_rank, e = num_max(8, rank);
-    int64_t unit = m->experts / at->w->f->ep * e * PRICE_ELEMENT;
-    struct converted c = {num_smul(unit, num_max(m->hidden,
-                                                 2 * m->expert_ffn)),
-                          num_smul(unit, num_max(m->hidden, m->expert_ffn)),
-                          0};
-
-    if (rank == 0) return (struct converted){0, 0, 0};
-    if (rank < 8)
-        c.padding = num_smul(unit, m->hidden + 2 * m->expert_ffn);
-    return c;
-}
-
-/* The experts' backward through FC2 with FC1's output and the activation still
-** there, or through FC1. A gradient that is there already, or of a padded rank,
-** is made beside it first. */
 static void experts_backward(const struct layer_at *at, bool fc2,
                              struct instant *t)
 {
-    const struct model *m = model_of(at);
-    struct converted c = converted_of(at);
-    int64_t h = m->hidden, f = m->expert_ffn;
-    int64_t e = at->w->f->lora_rank > 0 ? num_max(8, at->w->f->lora_rank) : 0;
-    int64_t width = fc2 ? 2 * h + 5 * f + 3 * e : 3 * h + 2 * f + 2 * e;
-    int64_t bytes = num_smul(at->pairs, width * PRICE_ELEMENT);
-    bool padded = c.padding > 0;
-    struct experts x = {1, 0, 3, padded, 0};
+    int64_t rank = at->w->f->lora_rank, most = -1;
+    bool padded = rank > 0 && rank < 8, apart = !at->fresh || padded;
+    struct experts dearest = {0};
+    int i;
 
+    for (i = 0; i < BACKWARD_PEAKS; i++) {
+        struct experts x = backward_peaks[fc2][i];
+        if (!padded) x.up = x.down = 0;
+        if (!apart) x.h = x.f = 0;
+        if (experts_bytes(at, x) <= most) continue;
+        most = experts_bytes(at, x);
+        dearest = x;
+    }
     put_mixer(at, t);
-    put_routing(at, t);
-    put(t, CAT_RESIDUAL_NORM, 3, at->rows, at->w->row + F32);
-    if (!at->fresh || padded) {
-        bytes = num_sadd(bytes, fc2 ? c.down : c.up);
-        list(t, 1, fc2 ? c.down : c.up);
-    }
-    if (fc2) {
-        bytes = num_sadd(bytes, c.padding / (h + 2 * f) * (f + h));
-        x = (struct experts){2, 1, 2, padded, padded};
-    }
-    t->term[CAT_MOE_EXPERTS] = num_sadd(t->term[CAT_MOE_EXPERTS],
-                                        num_sadd(bytes, c.padding));
-    list_experts(at, t, x);
+    put_routing(at, false, t);
+    put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row);
+    put(t, CAT_RESIDUAL_NORM, 1, at->rows, F32);
+    put(t, CAT_INPUT_GRADIENT, at->leaves, at->rows, at->w->row);
+    t->term[CAT_MOE_EXPERTS] = num_sadd(t->term[CAT_MOE_EXPERTS], most);
+    list_experts(at, t, dearest);
 }
 
-/* Beside a mixer's backward: the norm's output and the converted input; the
-** layer's output; the gradient that comes in, and the one beyond the MoE. */
+/* Beside a mixer's backward: the norm's output and statistics, the converted
+** input; and the gradient that comes out of the MoE. */
 static void put_residual(const struct layer_at *at, struct instant *t)
 {
-    int64_t row = at->w->row;
+    enum category c = at->kind == LAYER_GDN ? CAT_GDN : CAT_ATTENTION;
 
-    put(t, at->kind == LAYER_GDN ? CAT_GDN : CAT_ATTENTION,
-        at->converted ? 2 : 1, at->rows, row);
-    put(t, CAT_RESIDUAL_NORM, 1, at->out_rows, row);
-    put(t, CAT_RESIDUAL_NORM, 1, at->rows, F32);
-    put(t, CAT_INPUT_GRADIENT, 1, at->rows, row);
+    put(t, c, at->converted ? 2 : 1, at->rows, at->w->row);
+    put(t, c, 1, at->rows, F32);
+    put(t, CAT_INPUT_GRADIENT, 1, at->rows, at->w->row);
 }
 
 /* The delta rule's backward: what it read; the chunk matrix; dz and do; w, u
-** and new values, dw and du; dq, dk and dv (model.md 3.12); and gradients of
-** states that come back from other ranks. */
+** and new values, dw and du; dq, dk and dv (model.md 3.12); in f32 two norms,
+** a, the sum of g, beta, dg and dbeta; beta, twice; and gradients of states
+** that come back from other ranks. */
 static void gdn_backward(const struct layer_at *at, struct instant *t)
 {
     const struct model *m = model_of(at);
@@ -307,13 +341,13 @@ static void gdn_backward(const struct layer_at *at, struct instant *t)
     put_act(t, CAT_GDN, 6, at->rows, m->v_heads * m->k_dim);
     put_act(t, CAT_GDN, 7, at->rows, model_value(m));
     put_act(t, CAT_GDN, 1, at->rows, 64 * m->v_heads);
-    put(t, CAT_GDN, 1, at->rows, mixer_statistics(at)
-                                 + 2 * m->v_heads * F32);
+    put_heads(t, CAT_GDN, 7, at->rows, m->v_heads);
+    put_act(t, CAT_GDN, 2, at->rows, m->v_heads);
+    put_ranks(at, CAT_GDN, 2, t);
     put_act(t, CAT_GDN, 2, at->chunks, states);
     put(t, CAT_GDN, 2, at->states, num_smul(states, F32));
     put(t, CAT_GDN, 1, at->sent, num_smul(states, F32));
     put(t, CAT_GDN, 1, at->states, halo_bytes(m));
-    more(t, 16);
     put_residual(at, t);
 }
 
@@ -330,15 +364,62 @@ static void attention_backward(const struct layer_at *at, struct instant *t)
     put_act(t, CAT_ATTENTION, 2, at->rows, kv);
     put(t, CAT_ATTENTION, 1, at->rows, q * F32);
     put(t, CAT_ATTENTION, 2, at->rows, kv * F32);
-    put(t, CAT_ATTENTION, 1, at->rows, mixer_statistics(at)
-                                       + m->q_heads * F32);
+    put_heads(t, CAT_ATTENTION, 2, at->rows, m->q_heads);
+    put_heads(t, CAT_ATTENTION, 1, at->rows, m->kv_heads);
+    put_ranks(at, CAT_ATTENTION, 3, t);
     put_act(t, CAT_ATTENTION, 2, at->back.q, q);
     put(t, CAT_ATTENTION, 1, at->back.q, m->q_heads * F32);
     put(t, CAT_ATTENTION, 2, at->back.k, kv * F32);
     put(t, CAT_ATTENTION, 1, at->back.sent, 2 * kv * F32);
-    more(t, 8);
     put_records(at, at->back.n_stage, at->back.records, t);
     put_residual(at, t);
+}
+
+/* The first projections' backward: the joined gradient, of it the last part,
+** scaled for its adapter, or the base's dx, beside the adapters'. */
+static void projections_backward(const struct layer_at *at, struct instant *t)
+{
+    const struct model *m = model_of(at);
+    int64_t value = model_value(m), kv = model_kv(m);
+    bool gdn = at->kind == LAYER_GDN;
+    int64_t joined = gdn ? model_conv_channels(m) + value + 2 * m->v_heads
+                         : (m->attn_gate ? 2 : 1) * model_q(m) + 2 * kv;
+    enum category c = gdn ? CAT_GDN : CAT_ATTENTION;
+
+    put_act(t, c, 1, at->rows, joined);
+    put_act(t, c, 1, at->rows, m->hidden);
+    put_act(t, c, 1, at->rows, num_max(m->hidden, gdn ? value : kv));
+    put_ranks(at, c, 2, t);
+    put_residual(at, t);
+}
+
+/* ---- gradients ----------------------------------------------------------- */
+
+/* Of an adapter of so many columns in and out. */
+static int64_t gradient_bytes(const struct price_facts *f, int64_t widths)
+{
+    return num_smul(f->lora_rank * PRICE_ELEMENT, widths);
+}
+
+int64_t price_gradients_at(const struct price_facts *f, enum layer_kind kind,
+                           int instant, int64_t own)
+{
+    const struct model *m = f->model;
+    int64_t h = m->hidden, ffn = m->expert_ffn, el = m->experts / f->ep;
+    int64_t fc2 = el * (h + ffn), experts = fc2 + el * (h + 2 * ffn);
+    int64_t shared = m->shared_ffn > 0 ? 3 * (h + m->shared_ffn) : 0;
+    bool gdn = kind == LAYER_GDN;
+    int64_t out = h + (gdn ? model_value(m) : model_q(m));
+    int64_t in = gdn ? 2 * h + model_conv_channels(m) + model_value(m)
+                     : 3 * h + (m->attn_gate ? 2 : 1) * model_q(m)
+                       + 2 * model_kv(m);
+
+    if (instant == AT_RECOMPUTE) return 0;
+    if (instant == AT_PROJECTIONS) return own;
+    if (instant == AT_FC2) return num_min(own, gradient_bytes(f, fc2));
+    if (instant == AT_FC1) return num_min(own, gradient_bytes(f, experts));
+    if (own != gradient_bytes(f, experts + shared + out + in)) return own;
+    return gradient_bytes(f, experts + shared + out);
 }
 
 /* ---- all of them --------------------------------------------------------- */
@@ -381,6 +462,7 @@ void price_layer_instants(const struct layer_at *at, struct layer_instants *out)
         gdn_backward(at, &out->at[AT_MIXER]);
     else
         attention_backward(at, &out->at[AT_MIXER]);
+    projections_backward(at, &out->at[AT_PROJECTIONS]);
     for (i = 0; i < INSTANTS; i++)
         out->at[i].sum = price_sum(out->at[i].term);
 }

@@ -146,6 +146,7 @@ static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
         at->pairs = price_pairs_of(f, g, r, layer, share);
     at->fresh = fresh;
     at->converted = f->cp > 1 && in != at->kind;
+    at->leaves = f->cp > 1 && out != at->kind;
     at->out_rows = rows_of(&f->group[g], r, out);
 }
 
@@ -264,15 +265,6 @@ static struct blocks gradient_blocks(const struct price_facts *f, int64_t g,
     return b;
 }
 
-/* Those of FC2, which appear first. */
-static int64_t fc2_gradients(const struct price_facts *f)
-{
-    const struct model *m = f->model;
-
-    return num_smul(m->experts / f->ep * f->lora_rank * PRICE_ELEMENT,
-                    m->hidden + m->expert_ffn);
-}
-
 /* ---- several groups ------------------------------------------------------ */
 
 static int64_t pending_sum(const struct price_facts *f, const int64_t *p)
@@ -378,7 +370,7 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
     const struct price_facts *f = w->f;
     struct blocks gradients = gradient_blocks(f, g, r);
     struct boundaries of = boundaries_of(f, g, r);
-    int64_t l, fc2 = fc2_gradients(f);
+    int64_t l;
     int i;
 
     for (l = f->model->layers - 1; l >= 0; l--) {
@@ -388,8 +380,9 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
         struct layer_instants *at = instants_of(x, w, g, r, l, own > 0);
 
         for (i = 0; i < INSTANTS; i++) {
-            int64_t here = i == AT_RECOMPUTE ? 0
-                           : i == AT_FC2 ? num_min(own, fc2) : own;
+            int64_t here = price_gradients_at(f, kind, i, own);
+            /* the layer in front has them all, and holds more */
+            if (i == AT_PROJECTIONS && l > 0) continue;
             if (i == AT_FC2 && own > 0) blocks_join(&b.gradients, &gradients);
             finish(&at->at[i], &b, num_smul(x->at[kind].out_rows, w->row),
                    num_sadd(above, here), &d->bytes[kind], out->term[kind]);
