@@ -117,6 +117,36 @@ function slack.in_hole(b, n, bytes, hole, other)
   b.mean = b.mean + n * math.max(0, rest - expected(bytes))
 end
 
+-- What blocks of three sizes, n of each a layer, keep of segments that they
+-- share, at most, a layer: of the filling that leaves most, in as many segments
+-- as there are blocks for.
+local function that_fit(bytes, room)
+  if bytes <= MiB or bytes >= OWN_SEGMENT then return 0 end
+  return room // round_up(bytes, SMALLEST)
+end
+local function packed_rest(n, filled, rest)
+  local least = math.maxinteger
+  if rest <= 0 or rest > MiB then return 0 end
+  for i = 1, 3 do
+    if filled[i] > 0 then least = math.min(least, rest * n[i] // filled[i]) end
+  end
+  return least
+end
+function slack.packed(n, bytes)
+  local most, block = 0, {}
+  for i = 1, 3 do block[i] = round_up(bytes[i], SMALLEST) end
+  for i = that_fit(bytes[1], SEGMENT), 0, -1 do
+    local room = SEGMENT - i * block[1]
+    for k = that_fit(bytes[2], room), 0, -1 do
+      local left = room - k * block[2]
+      local last = that_fit(bytes[3], left)
+      most = math.max(most, packed_rest(n, {i, k, last},
+                                        left - last * block[3]))
+    end
+  end
+  return most
+end
+
 -- One that comes and goes beside them.
 function slack.grain(b, bytes)
   if bytes > MiB then b.grain = join_grain(b.grain, grain_of(bytes)) end

@@ -269,7 +269,7 @@ end
 
 -- Of own bytes of a layer's adapter gradients those of FC2, of the experts,
 -- and all but the first projections'.
-local function gradients(at, own)
+local function gradients_at(at, own)
   local m, w, unit = at.f.model, pricing.widths(at.f.model),
                      at.f.lora_rank * ELEMENT
   local h, ffn, el = m.hidden, m.expert_ffn, m.experts // at.f.parallel.ep
@@ -289,12 +289,12 @@ end
 -- In the order in which the layer runs, with its own gradients at each; the
 -- last is of the first layer alone, where none in front has them all.
 local function instants(at, own, first)
-  local fc2, fc1, most = gradients(at, own)
+  local fc2, fc1, most = gradients_at(at, own)
   local mixer = at.kind == "gdn" and gdn_backward or attention_backward
-  local list = {{recompute(at), 0}, {experts_backward(at, "fc2"), fc2},
-                {experts_backward(at, "fc1"), fc1}, {mixer(at), most}}
-  if first then list[#list + 1] = {projections_backward(at), own} end
-  return list
+  local all = {{recompute(at), 0}, {experts_backward(at, "fc2"), fc2},
+               {experts_backward(at, "fc1"), fc1}, {mixer(at), most}}
+  if first then all[#all + 1] = {projections_backward(at), own} end
+  return all
 end
 
 -- ---- what a layer is given ------------------------------------------------
@@ -423,14 +423,34 @@ local function gradients_round(f)
   return all * f.lora_rank * ELEMENT % 512 ~= 0
 end
 
+local function logits_of(f, rows)
+  return math.min(512, f.head_rows, rows) * f.model.vocab * ELEMENT
+end
+
+-- What gradients keep of new segments, which those have that are more than
+-- boundaries and logits that are gone.
+local function packed_gradients(f, group, rank, n, bytes)
+  local most, all = slack.packed(n, bytes), 0
+  if most == 0 then return 0 end
+  local freed = 3 * logits_of(f, group.attention_rows[rank])
+  for layer = 1, f.layers do
+    for i = 1, 3 do all = all + n[i] * bytes[i] end
+    freed = freed + pricing.boundary(f, group, rank, layer)
+  end
+  return freed >= all and 0 or (all - freed) // (all // 1024) * most // 1024
+end
+
 local function gradient_blocks(f, group, rank)
   local unit = f.model.experts // f.parallel.ep * f.lora_rank * ELEMENT
   local row, b = f.model.hidden * ELEMENT, slack.blocks()
-  for _, w in ipairs(adapter_widths(f.model)) do
-    slack.alike(b, w[1], unit * w[2])
-    slack.in_hole(b, w[1], unit * w[2], group.attention_rows[rank] * row,
+  local n, bytes = {}, {}
+  for i, w in ipairs(adapter_widths(f.model)) do
+    n[i], bytes[i] = w[1], unit * w[2]
+    slack.alike(b, n[i], bytes[i])
+    slack.in_hole(b, n[i], bytes[i], group.attention_rows[rank] * row,
                   group.gdn_rows[rank] * row)
   end
+  b.mean = math.max(b.mean, packed_gradients(f, group, rank, n, bytes))
   b.tensors = gradients_round(f) and 2 * SITES or 0
   slack.repeats(b)
   return b
@@ -522,7 +542,7 @@ local function rank_head(f, rank, beside)
     all = all + total(group.attention_rows)
   end
   local chunk, row = math.min(512, f.head_rows, rows), m.hidden * ELEMENT
-  local logits = chunk * m.vocab * ELEMENT
+  local logits = logits_of(f, rows)
   local _, at_head = pricing.walks(f, rank)
   local terms = {boundaries = beside.boundaries}
   local gathered, alike = f.head_rows < all and 2 or 1, slack.blocks()

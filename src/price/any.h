@@ -61,6 +61,14 @@ struct layer_instants {
 };
 void price_layer_instants(const struct layer_at *at,
                           struct layer_instants *out);
+enum { LARGE_GRADIENTS = 4 };       /* of a layer's experts */
+int64_t price_adapter_widths(const struct model *m, int64_t width[3]);
+#define HEAD_CHUNK 512      /* rows whose logits exist at a time */
+/* Bytes of one buffer of logits, where a rank has so many rows. */
+int64_t price_logits(const struct price_facts *f, int64_t rows);
+/* Of one layer. */
+struct blocks price_gradient_blocks(const struct price_facts *f, int64_t g,
+                                    int64_t r);
 /* Of a layer's adapter gradients, so many bytes, those that are there at an
 ** instant. */
 int64_t price_gradients_at(const struct price_facts *f, enum layer_kind kind,

@@ -292,6 +292,7 @@ static const struct experts backward_peaks[2][BACKWARD_PEAKS] = {
      {1, 2, 2, 2, 1, 1, 0, 0}, {1, 3, 2, 1, 1, 0, 0, 0}}
 };
 
+/* The dearest of them beside what the mixer and the MoE keep. */
 static void experts_backward(const struct layer_at *at, bool fc2,
                              struct instant *t)
 {

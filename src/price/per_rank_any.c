@@ -18,10 +18,8 @@
 #include "price/any.h"
 
 #define ROW_STATE 256           /* a row, beside its angles (pricing.md 10) */
-#define HEAD_CHUNK 512
 #define BLAS_WORKSPACE (INT64_C(32) << 20)
 #define F32 4
-#define SMALLEST_BLOCK 512
 
 static int64_t rows_of(const struct price_group *p, int64_t r,
                        enum layer_kind kind)
@@ -192,15 +190,6 @@ static void add_boundaries(const struct price_facts *f, int64_t g, int64_t r,
     }
 }
 
-/* What a layer's grouped adapters are wide: two H, one 2F, one F. */
-static int64_t adapter_widths(const struct model *m, int64_t width[3])
-{
-    width[0] = m->hidden;
-    width[1] = 2 * m->expert_ffn;
-    width[2] = m->expert_ffn;
-    return 3;
-}
-
 /* Weights converted for the grouped adapters, of at least 8 columns, and
 ** gradients of earlier waves and layers are what other tensors fall between. */
 static void add_adapters(const struct price_facts *f, struct beside *b)
@@ -208,7 +197,7 @@ static void add_adapters(const struct price_facts *f, struct beside *b)
     int64_t unit = f->model->experts / f->ep * PRICE_ELEMENT, width[3], i;
 
     if (f->lora_rank == 0) return;
-    for (i = 0; i < adapter_widths(f->model, width); i++) {
+    for (i = 0; i < price_adapter_widths(f->model, width); i++) {
         blocks_grain(&b->blocks, num_smul(unit * f->lora_rank, width[i]));
         blocks_grain(&b->blocks, num_smul(unit * num_max(8, f->lora_rank),
                                           width[i]));
@@ -225,43 +214,6 @@ static struct beside beside_but(const struct price_facts *f, int64_t r,
     for (g = 0; g < f->n_group; g++)
         if (g != but) add_boundaries(f, g, r, &b);
     add_adapters(f, &b);
-    return b;
-}
-
-enum { LARGE_GRADIENTS = 4 };       /* of a layer's experts */
-
-/* All widths of adapters at ranks of whole blocks: nothing is rounded up. */
-static bool gradients_round(const struct price_facts *f)
-{
-    const struct model *m = f->model;
-    int64_t all = num_gcd(num_gcd(m->hidden, m->expert_ffn),
-                          num_gcd(m->shared_ffn, model_q(m)));
-
-    all = num_gcd(all, num_gcd(model_kv(m), model_value(m)));
-    all = num_gcd(all, model_conv_channels(m));
-    return num_smul(all, f->lora_rank * PRICE_ELEMENT) % SMALLEST_BLOCK != 0;
-}
-
-/* Of one layer's adapter gradients those of the experts are the large. Layer
-** after layer they are alike, and lie where boundaries were. */
-static struct blocks gradient_blocks(const struct price_facts *f, int64_t g,
-                                     int64_t r)
-{
-    int64_t unit = f->model->experts / f->ep * f->lora_rank * PRICE_ELEMENT;
-    int64_t row = f->model->hidden * PRICE_ELEMENT, width[3], i;
-    struct blocks b = {.tensors = 0};
-
-    for (i = 0; i < adapter_widths(f->model, width); i++) {
-        int64_t n = i == 0 ? LARGE_GRADIENTS - 2 : 1;
-        int64_t bytes = num_smul(unit, width[i]);
-
-        blocks_alike(&b, n, bytes);
-        blocks_in_hole(&b, n, bytes,
-                       num_smul(f->group[g].attention_rows[r], row),
-                       num_smul(f->group[g].gdn_rows[r], row));
-    }
-    b.tensors = gradients_round(f) ? 2 * SITE_COUNT : 0;
-    blocks_repeat(&b);
     return b;
 }
 
@@ -368,7 +320,7 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
                         struct price_rank *out)
 {
     const struct price_facts *f = w->f;
-    struct blocks gradients = gradient_blocks(f, g, r);
+    struct blocks gradients = price_gradient_blocks(f, g, r);
     struct boundaries of = boundaries_of(f, g, r);
     int64_t l;
     int i;
@@ -451,7 +403,6 @@ static void rank_head(const struct price_wave *w, int64_t r,
                       int64_t term[CAT_COUNT])
 {
     const struct price_facts *f = w->f;
-    const struct model *m = f->model;
     int64_t rows = 0, all = 0, chunk, gathered, logits, g, i;
     struct blocks alike = {.tensors = 0}, blocks = b->blocks;
 
@@ -461,7 +412,7 @@ static void rank_head(const struct price_wave *w, int64_t r,
             all = num_sadd(all, f->group[g].attention_rows[i]);
     }
     chunk = num_min(HEAD_CHUNK, num_min(f->head_rows, rows));
-    logits = num_smul(chunk, m->vocab * PRICE_ELEMENT);
+    logits = price_logits(f, rows);
     memset(term, 0, CAT_COUNT * sizeof *term);
     term[CAT_BOUNDARIES] = b->boundaries;
     term[CAT_ADAPTER_GRADIENTS] = at_head;

@@ -171,6 +171,49 @@ void blocks_in_hole(struct blocks *b, int64_t n, int64_t bytes, int64_t hole,
     b->mean += n * num_max(0, rest - expected(bytes));
 }
 
+/* How many fit, besides others, or none where they are not such that share. */
+static int64_t that_fit(int64_t n, int64_t bytes, int64_t room)
+{
+    if (n == 0 || bytes <= LARGE_BLOCK || bytes >= OWN_SEGMENT) return 0;
+    return room / num_round_up(bytes, SMALLEST);
+}
+
+/* A layer's part of what so many blocks of each size leave of a segment. */
+static int64_t packed_rest(const int64_t n[3], const int64_t count[3],
+                           int64_t rest)
+{
+    int64_t least = INT64_MAX;
+    int i;
+
+    if (rest <= 0 || rest > LARGE_BLOCK) return 0;
+    for (i = 0; i < 3; i++)
+        if (count[i] > 0) least = num_min(least, rest * n[i] / count[i]);
+    return least;
+}
+
+int64_t blocks_packed(const int64_t n[3], const int64_t bytes[3])
+{
+    int64_t c[3], most = 0, room, left, i, k;
+
+    for (i = that_fit(n[0], bytes[0], SEGMENT); i >= 0; i--) {
+        room = SEGMENT - i * num_round_up(bytes[0], SMALLEST);
+        for (k = that_fit(n[1], bytes[1], room); k >= 0; k--) {
+            left = room - k * num_round_up(bytes[1], SMALLEST);
+            c[0] = i;
+            c[1] = k;
+            c[2] = that_fit(n[2], bytes[2], left);
+            left -= c[2] * num_round_up(bytes[2], SMALLEST);
+            most = num_max(most, packed_rest(n, c, left));
+        }
+    }
+    return most;
+}
+
+void blocks_least(struct blocks *b, int64_t bytes)
+{
+    b->mean = num_max(b->mean, bytes);
+}
+
 void blocks_join(struct blocks *b, const struct blocks *other)
 {
     int i;

@@ -47,6 +47,12 @@ void blocks_alike(struct blocks *b, int64_t n, int64_t bytes);
 ** two in a row, once in as many. */
 void blocks_in_hole(struct blocks *b, int64_t n, int64_t bytes, int64_t hole,
                     int64_t other);
+/* What blocks of three sizes, n of each a layer, keep of segments that they
+** share where there is no hole for them, at most, a layer: of the filling that
+** leaves most, in as many segments as there are blocks for. */
+int64_t blocks_packed(const int64_t n[3], const int64_t bytes[3]);
+/* They keep no less than that. */
+void blocks_least(struct blocks *b, int64_t bytes);
 /* One that comes and goes beside them. */
 void blocks_grain(struct blocks *b, int64_t bytes);
 /* What was added so far stands for all of a kind, layer after layer, that are

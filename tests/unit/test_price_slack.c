@@ -243,6 +243,28 @@ static void test_in_hole(void **state)
     assert_int_equal(b.mean, 3 * MIB / 4 / 5 - 3 * MIB / 56);
 }
 
+/* Of 20 MiB 8 + 8 + 3 leave 1, once a layer that has two, one and one; 4 of 4
+** and a 3, once in two layers. */
+static void test_packed(void **state)
+{
+    static const int64_t n[3] = {2, 1, 1};
+    struct blocks b = {.mean = 5};
+
+    (void)state;
+    assert_int_equal(blocks_packed(n, (int64_t[]){8 * MIB, 6 * MIB, 3 * MIB}),
+                     MIB);
+    assert_int_equal(blocks_packed(n, (int64_t[]){4 * MIB, 3 * MIB,
+                                                  3 * MIB / 2}), MIB / 2);
+    assert_int_equal(blocks_packed(n, (int64_t[]){8 * MIB, 4 * MIB, 2 * MIB}),
+                     0);
+    assert_int_equal(blocks_packed(n, (int64_t[]){19 * MIB, MIB, 0}), 0);
+    assert_int_equal(blocks_packed(n, (int64_t[]){9 * MIB + 1, MIB, MIB}), 0);
+    blocks_least(&b, 4);
+    assert_int_equal(b.mean, 5);
+    blocks_least(&b, 6);
+    assert_int_equal(b.mean, 6);
+}
+
 /* Twice the spread where that costs less than a fiftieth, and what does of it
 ** where it does not; all that can be kept where that is a hundredth. */
 static void test_cheap(void **state)
@@ -290,6 +312,7 @@ int main(void)
         cmocka_unit_test(test_alike),
         cmocka_unit_test(test_fresh),
         cmocka_unit_test(test_in_hole),
+        cmocka_unit_test(test_packed),
         cmocka_unit_test(test_cheap),
         cmocka_unit_test(test_saturated),
     };
