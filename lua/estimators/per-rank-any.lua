@@ -6,7 +6,7 @@ local pricing = require "pricing"
 local slack = require "slack"
 local add = pricing.add
 
-local ELEMENT <const>, F32 <const> = 2, 4
+local ELEMENT <const>, F32 <const>, I32 <const> = 2, 4, 4
 local MiB <const> = 1 << 20
 
 -- ---- an instant: its terms, and its tensors as the allocator sees them ----
@@ -51,6 +51,12 @@ local function halo(m)
   return (m.conv - 1) * pricing.widths(m).conv * ELEMENT
 end
 
+-- What the convolution keeps of a row: two i32; the decay's factor of a head.
+local function put_gdn_marks(at, t)
+  put(t, "gdn", 2, at.rows, I32)
+  put_act(t, "gdn", 1, 1, at.f.model.v_heads)
+end
+
 -- In f32 three norms, a and the sum of g; beta, twice; a mask.
 local function put_gdn(at, t)
   local m, w = at.f.model, pricing.widths(at.f.model)
@@ -61,6 +67,7 @@ local function put_gdn(at, t)
   put(t, "gdn", 5, at.rows, m.v_heads * F32)
   put_act(t, "gdn", 2, at.rows, m.v_heads)
   put(t, "gdn", 1, at.rows, 1)
+  put_gdn_marks(at, t)
   put_ranks(at, "gdn", 3, t)
   put(t, "gdn", 1, at.states, w.state * F32)
   put(t, "gdn", 1, at.states, halo(m))
@@ -222,6 +229,7 @@ local function gdn_backward(at)
   put_act(t, "gdn", 6, at.rows, w.wide)
   put_act(t, "gdn", 7, at.rows, w.value)
   put_act(t, "gdn", 1, at.rows, 64 * m.v_heads)
+  put_gdn_marks(at, t)
   put(t, "gdn", 7, at.rows, m.v_heads * F32)
   put_act(t, "gdn", 2, at.rows, m.v_heads)
   put_ranks(at, "gdn", 2, t)

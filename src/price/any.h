@@ -35,7 +35,7 @@ struct layer_at {
 /* What is alive at an instant, requested, and its sum. The list is of its
 ** tensors, as many as are alike, without the executor's records, which layer_at
 ** has. The blocks are made when they are asked for. */
-#define INSTANT_LIST 40
+#define INSTANT_LIST 44
 struct alive { int64_t n, bytes; };
 struct instant {
     int64_t term[CAT_COUNT], sum;

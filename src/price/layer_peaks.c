@@ -16,6 +16,7 @@
 #include "price/any.h"
 
 #define F32 4
+#define I32 4
 
 /* n tensors that are alive. */
 static void list(struct instant *t, int64_t n, int64_t bytes)
@@ -107,6 +108,14 @@ static void put_ranks(const struct layer_at *at, enum category c, int64_t n,
     put_act(t, c, n, at->rows, at->w->f->lora_rank);
 }
 
+/* What its convolution keeps of each row, an i32 which segment's it is and one
+** where in it, and the decay's factor of each head. */
+static void put_gdn_marks(const struct layer_at *at, struct instant *t)
+{
+    put(t, CAT_GDN, 2, at->rows, I32);
+    put_act(t, CAT_GDN, 1, 1, model_of(at)->v_heads);
+}
+
 /* What the gated delta net saves (pricing.md 2): qkv; z, v, the output, normed,
 ** gated; q and k spread over the value heads; the chunk matrix. In f32 three
 ** norms, a and the sum of g; beta, twice; a mask; and what it began with. */
@@ -121,6 +130,7 @@ static void put_gdn(const struct layer_at *at, struct instant *t)
     put_heads(t, CAT_GDN, 5, at->rows, m->v_heads);
     put_act(t, CAT_GDN, 2, at->rows, m->v_heads);
     put(t, CAT_GDN, 1, at->rows, 1);
+    put_gdn_marks(at, t);
     put_ranks(at, CAT_GDN, 3, t);
     put(t, CAT_GDN, 1, at->states, num_smul(state_elements(m), F32));
     put(t, CAT_GDN, 1, at->states, halo_bytes(m));
@@ -342,6 +352,7 @@ static void gdn_backward(const struct layer_at *at, struct instant *t)
     put_act(t, CAT_GDN, 6, at->rows, m->v_heads * m->k_dim);
     put_act(t, CAT_GDN, 7, at->rows, model_value(m));
     put_act(t, CAT_GDN, 1, at->rows, 64 * m->v_heads);
+    put_gdn_marks(at, t);
     put_heads(t, CAT_GDN, 7, at->rows, m->v_heads);
     put_act(t, CAT_GDN, 2, at->rows, m->v_heads);
     put_ranks(at, CAT_GDN, 2, t);
