@@ -12,7 +12,7 @@ $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 >a; sed -n 1,7p a
 $ sed -n '/^busiest/,/^per-rank-any/p' a
 > busiest-rank later     480,542,720   8,639,802,067  48,632,025,043  28,967,974,957 fits        129,921
 > per-rank     later     480,542,720   8,321,454,394  48,313,677,370  29,286,322,630 fits        133,240
-> per-rank-any later     480,542,720   7,359,802,223  47,352,025,199  30,247,974,801 fits        152,324
+> per-rank-any later     480,542,720   7,359,805,039  47,352,028,015  30,247,971,985 fits        152,324
 $ grep ^simulated a
 >* simulated    later * fits *
 >* simulated: three waves on the dry device, * rank * dispatch buffers; its peak is in *
@@ -74,8 +74,8 @@ $ head -n 1 p/fit.dat; cut -d ' ' -f 1 p/fit.dat | sed 1d | paste -s -d ' '; gre
 > 20603 41206 61809 82412 103015 123618 144221 164824 185427 206030 226633 247236 267839 288442 309045 329648
 > 16
 $ grep '^2\(0603\|67839\) ' p/fit.dat
-> 20603 15.227421 14.677533 14.514034 14.492633
-> 267839 77.024199 78.524756 76.302558 75.855664
+> 20603 15.227421 14.677533 14.514034 14.493790
+> 267839 77.024199 78.524756 76.302558 75.863740
 $ sed '1,/^set grid/d' p/fit.gp
 > set title "What a rank takes of its device"
 > set xlabel "tokens in the wave"

@@ -15,8 +15,8 @@ $ grep '^import.*max,.*\(total\|raw\|admitted\),' p/records.csv
 > import,pr-accuracy,real-40,0,cold,max,busiest-rank,admitted,28414530037,ok,
 > import,pr-accuracy,real-40,0,cold,max,per-rank,raw,25818107903,ok,
 > import,pr-accuracy,real-40,0,cold,max,per-rank,admitted,28399918693,ok,
-> import,pr-accuracy,real-40,0,cold,max,per-rank-any,raw,22712669864,ok,
-> import,pr-accuracy,real-40,0,cold,max,per-rank-any,admitted,24983936850,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank-any,raw,22714769576,ok,
+> import,pr-accuracy,real-40,0,cold,max,per-rank-any,admitted,24986246533,ok,
 $ peakproof report p >files; grep -c imported.md files; grep '`real-40`' p/imported.md | tr -s ' '
 > 1
 > | `real-40` | cold | 96,794 | 24.040 | 70.000 | 1 | none | +7.5 % | +18.2 % | +7.4 % | +18.1 % | -5.5 % UNDER | +3.9 % |

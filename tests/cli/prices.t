@@ -38,7 +38,7 @@ $ sh prices.sh <shapes
 > # --lengths 9000 --cp 1 --ep 1 --layers 8
 > busiest-rank 3230617760, boundaries 294912000, gdn 737280000, residual_norm 73728000, moe_routing 29988000, moe_dispatch 589824000, moe_experts 1108224000, shared_expert 101376000, input_gradient 36864000, adapter_gradients 23535616, workspace 234886144
 > per-rank 3230617760, boundaries 294912000, gdn 737280000, residual_norm 73728000, moe_routing 29988000, moe_dispatch 589824000, moe_experts 1108224000, shared_expert 101376000, input_gradient 36864000, adapter_gradients 23535616, workspace 234886144
-> per-rank-any 3240142803, boundaries 258048000, gdn 747346304, residual_norm 73800000, moe_routing 31140000, moe_dispatch 589824000, moe_experts 1108512000, shared_expert 101844000, input_gradient 36864000, adapter_gradients 23535616, workspace 234886144, rounding 29734739, other 4608000
+> per-rank-any 3239649573, boundaries 258048000, gdn 746887368, residual_norm 73764000, moe_routing 31140000, moe_dispatch 589824000, moe_experts 1108512000, shared_expert 101844000, input_gradient 36864000, adapter_gradients 23535616, workspace 234886144, rounding 29736445, other 4608000
 > heuristic 221184000, boundaries 221184000
 > retained-states 221184000, boundaries 221184000
 > retained-rank 221184000, boundaries 221184000
@@ -46,7 +46,7 @@ $ sh prices.sh <shapes
 > # --lengths 20000,9000 --cp 2 --ep 1
 > busiest-rank 7791717376, boundaries 2600468480, attention 1088946176, attention_records 422576128, residual_norm 130023424, moe_routing 52885504, moe_dispatch 1040187392, moe_experts 1954414592, shared_expert 178782208, input_gradient 65011712, adapter_gradients 23535616, workspace 234886144
 > per-rank 7548382208, boundaries 2485125120, attention 1088946176, attention_records 294584320, residual_norm 130023424, moe_routing 52885504, moe_dispatch 1040187392, moe_experts 1954414592, shared_expert 178782208, input_gradient 65011712, adapter_gradients 23535616, workspace 234886144
-> per-rank-any 7562377256, boundaries 2485125120, attention 1042345984, attention_records 294584320, residual_norm 130150400, moe_routing 54917120, moe_dispatch 1040187392, moe_experts 1954922496, shared_expert 179607552, input_gradient 65011712, workspace 234886144, rounding 72512552, other 8126464
+> per-rank-any 7562379816, boundaries 2485125120, attention 1042409472, attention_records 294584320, residual_norm 130086912, moe_routing 54917120, moe_dispatch 1040187392, moe_experts 1954922496, shared_expert 179607552, input_gradient 65011712, workspace 234886144, rounding 72515112, other 8126464
 > heuristic 1662976000, boundaries 1662976000
 > retained-states 1662976000, boundaries 1662976000
 > retained-rank 1662976000, boundaries 1662976000
@@ -70,7 +70,7 @@ $ sh prices.sh <shapes
 > # --lengths 40000,40000 --cp 4 --ep 4 --layers 12 --warm
 > busiest-rank 9731567328, boundaries 1358954496, attention 1896873984, attention_records 736100352, residual_norm 226492416, moe_routing 99532800, moe_dispatch 1048560000, moe_experts 3940380000, shared_expert 311427072, input_gradient 113246208
 > per-rank 9731567328, boundaries 1358954496, attention 1896873984, attention_records 736100352, residual_norm 226492416, moe_routing 99532800, moe_dispatch 1048560000, moe_experts 3940380000, shared_expert 311427072, input_gradient 113246208
-> per-rank-any 8265641472, boundaries 1157627904, attention 1782075392, attention_records 1400012800, residual_norm 222515200, moe_routing 101163008, moe_dispatch 655360000, moe_experts 2463360000, shared_expert 307070976, input_gradient 111149056, rounding 51413504, other 13893632
+> per-rank-any 8267741184, boundaries 1157627904, attention 1782183936, attention_records 1400012800, residual_norm 222406656, moe_routing 101163008, moe_dispatch 655360000, moe_experts 2463360000, shared_expert 307070976, input_gradient 111149056, rounding 53513216, other 13893632
 > heuristic 2293760000, boundaries 2293760000
 > retained-states 2293760000, boundaries 2293760000
 > retained-rank 2293760000, boundaries 2293760000
@@ -94,7 +94,7 @@ $ sh prices.sh <shapes
 > # --model Mixtral-8x7B --lengths 6000 --cp 2 --ep 2 --layers 4
 > busiest-rank 2442109184, boundaries 150994944, attention 292552704, attention_records 132120576, residual_norm 75497472, moe_routing 589824, moe_dispatch 68811000, moe_experts 1445205000, input_gradient 37748736, adapter_gradients 3702784, workspace 234886144
 > per-rank 2405540096, boundaries 150994944, attention 292552704, attention_records 95551488, residual_norm 75497472, moe_routing 589824, moe_dispatch 68811000, moe_experts 1445205000, input_gradient 37748736, adapter_gradients 3702784, workspace 234886144
-> per-rank-any 1899531201, boundaries 150994944, attention 227524608, attention_records 95551488, residual_norm 75534336, moe_routing 737280, moe_dispatch 49152000, moe_experts 1032312000, input_gradient 37748736, workspace 209720320, rounding 16716545, other 3538944
+> per-rank-any 1899533249, boundaries 150994944, attention 227543040, attention_records 95551488, residual_norm 75515904, moe_routing 737280, moe_dispatch 49152000, moe_experts 1032312000, input_gradient 37748736, workspace 209720320, rounding 16718593, other 3538944
 > heuristic 245760000, boundaries 245760000
 > retained-states 245760000, boundaries 245760000
 > retained-rank 245760000, boundaries 245760000
@@ -110,7 +110,7 @@ $ sh prices.sh <shapes
 > # --model tiny --lengths 64,32 --cp 2 --ep 2
 > busiest-rank 235290784, boundaries 32768, gdn 131072, residual_norm 16384, moe_routing 8192, moe_dispatch 17184, moe_experts 81792, shared_expert 28672, input_gradient 8192, adapter_gradients 80384, workspace 234886144
 > per-rank 235378720, boundaries 20480, attention 59904, attention_records 182656, residual_norm 12288, moe_routing 6144, moe_dispatch 17184, moe_experts 81792, shared_expert 21504, input_gradient 8192, adapter_gradients 82432, workspace 234886144
-> per-rank-any 201837952, boundaries 6144, gdn 137472, residual_norm 25344, moe_routing 10240, moe_experts 52608, shared_expert 32000, input_gradient 8192, adapter_gradients 104960, workspace 201364480, rounding 83456, other 13056
+> per-rank-any 201818368, boundaries 20480, attention 163968, attention_records 182656, input_gradient 12288, adapter_gradients 20992, workspace 201364480, rounding 40448, other 13056
 > heuristic 61440, boundaries 61440
 > retained-states 61440, boundaries 61440
 > retained-rank 61440, boundaries 61440
@@ -118,7 +118,7 @@ $ sh prices.sh <shapes
 > # --lengths 30000 --cp 8 --ep 8 --lora-rank 64
 > busiest-rank 4228797440, boundaries 1593835520, attention 667418624, attention_records 258998272, residual_norm 79691776, moe_routing 35020800, moe_dispatch 245760000, moe_experts 936960000, shared_expert 109576192, input_gradient 39845888, adapter_gradients 26804224, workspace 234886144
 > per-rank 4228797440, boundaries 1593835520, attention 667418624, attention_records 258998272, residual_norm 79691776, moe_routing 35020800, moe_dispatch 245760000, moe_experts 936960000, shared_expert 109576192, input_gradient 39845888, adapter_gradients 26804224, workspace 234886144
-> per-rank-any 3060225991, boundaries 221249536, attention 643215360, attention_records 180551680, residual_norm 79769600, moe_routing 36265984, moe_dispatch 122880000, moe_experts 468600000, shared_expert 113350656, input_gradient 39845888, adapter_gradients 860880896, workspace 234886144, rounding 53749511, other 4980736
+> per-rank-any 3062513978, boundaries 331874304, attention 643254272, attention_records 180551680, residual_norm 79730688, moe_routing 36265984, moe_dispatch 122880000, moe_experts 468600000, shared_expert 113350656, input_gradient 39845888, adapter_gradients 753270784, workspace 234886144, rounding 53022842, other 4980736
 > heuristic 1720320000, boundaries 1720320000
 > retained-states 1720320000, boundaries 1720320000
 > retained-rank 1720320000, boundaries 1720320000
