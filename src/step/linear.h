@@ -1,11 +1,11 @@
 /*
 ** linear.h - adapted linear layers, and the norms in front of them.
 **
-** Tensor parallelism: a column-parallel group has its outputs split over the
-** ranks, a row-parallel projection its inputs. Between them the rows are
-** split instead (sequence parallelism): x and its norm are [rows / tp, H],
-** gathered before a column-parallel group, summed and scattered after a
-** row-parallel projection. At tp 1 both are the same rows and nothing moves.
+** Tensor parallelism: column-parallel projections have their outputs split over
+** the ranks, a row-parallel one its inputs. Between them the rows are split
+** instead (sequence parallelism): x and its norm are [rows / tp, H], gathered
+** before column-parallel projections, summed and scattered after a
+** row-parallel one. At tp 1 both are the same rows and nothing moves.
 ** Inside src/step.
 */
 #ifndef STEP_LINEAR_H
@@ -13,8 +13,8 @@
 
 #include "step/weights.h"
 
-/* One projection of a joined group: weight, adapter site (SITE_COUNT: none),
-** its columns in the joined output, its bias (0: none), and the columns of its
+/* One of the projections of one input: weight, adapter site (SITE_COUNT: none),
+** its columns in their common output, its bias (0: none), and the columns of its
 ** adapter's output where that is not split (0: the same). */
 struct projection {
     enum weight w;
@@ -59,7 +59,7 @@ struct tensor split_forward(struct step *s, enum category c, const char *op,
 struct tensor linear_rows(struct step *s, enum category c, const char *op,
                           struct mat x, const struct projection *p,
                           struct tensor *h);
-/* dx [rows, in] of a group; adapters first (gradients appear), then the
+/* dx [rows, in] of n projections; adapters first (gradients appear), then the
 ** frozen base, sums in place. h is freed. */
 struct tensor linear_backward(struct step *s, enum category c, const char *op,
                               struct mat dy, struct mat x,

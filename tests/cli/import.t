@@ -74,6 +74,10 @@ $ cp -r o x; peakproof import x snap/*.wave0.* --case real-40 --waves 'forward, 
 $ peakproof import x --peaks low.csv --case real-40
 !* peakproof: import: rank 0 of wave 0: a peak of 790000000 B, but case 'real-40' holds * B of boundaries there alone: another model, other tokens, or no whole wave
 = 3
+$ low=$(peakproof import x --peaks low.csv --case real-40 2>&1 | sed 's/.* holds \([0-9]*\) B.*/\1/'); head -n 1 low.csv >exact.csv; echo "0,$low,$low,90000000000" >>exact.csv; cp -r o z; peakproof import z --peaks exact.csv --case real-40 2>text; grep -c 'alone: another' text
+>* real-40 wave 0 rank 0: * bytes allocated
+> 0
+= 1
 + other.csv
 | rank,allocated_bytes,requested_bytes,reserved_bytes,tokens
 | 0,23300000000,23200000000,70000000000,1000

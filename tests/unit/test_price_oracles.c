@@ -277,6 +277,7 @@ static void test_moe_workspace(void **state)
     assert_int_equal(w(s, 45981, 45981), 8663556096);
     assert_int_equal(w(fc2_only, 106432, 106432), 11334582272);
     assert_int_equal(w(shape(1, 7, true, 0), 1, 1), 42813832);
+    assert_int_equal(w(shape(1, 8, true, 0), 0, 0), 0); /* no rows, no stage */
     assert_int_equal(w(shape(1, 7, true, 0), 8, 8), 43389960);
     assert_int_equal(w(shape(1, 1, true, 0), 50640, 50640), 9577418752);
     assert_int_equal(w(shape(1, 7, true, 0), 50640, 50640), 9577418752);
