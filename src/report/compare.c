@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/keyset.h"
@@ -63,18 +64,22 @@ static void put_words(struct work *w, struct table *t, const json_t *list)
     buf_free(&b);
 }
 
-/* A folder's commit, scenarios, settings and command, as run.json has them. */
-static void put_run(struct work *w, struct table *t, const char *dir)
+/* A folder's commit, scenarios, settings and command, as run.json has them; a
+** run may have lost its own. */
+static int put_run(struct work *w, struct table *t, const char *dir,
+                   struct err *e)
 {
     static const char *const list[] = {"scenarios", "settings"};
     struct buf path = BUF_INIT;
     json_t *run = NULL;
     const char *text;
-    struct err e;
+    int rc = ERR_OK;
 
     buf_printf(&path, "%s/run.json", dir);
-    if (path.failed) w->d.failed = true;
-    else if (js_load(path.data, 0, &run, &e) != ERR_OK) run = NULL;
+    if (path.failed) rc = err_nomem(e);
+    else if (access(path.data, F_OK) == 0) rc = js_load(path.data, 0, &run, e);
+    buf_free(&path);
+    if (rc != ERR_OK) return rc;
     doc_row(&w->d, t);
     cell_code(&w->d, t, dir);
     text = json_string_value(json_object_get(run, "commit"));
@@ -85,16 +90,16 @@ static void put_run(struct work *w, struct table *t, const char *dir)
     if (text != NULL) cell_code(&w->d, t, text);
     else cell_none(&w->d, t);
     json_decref(run);
-    buf_free(&path);
+    return ERR_OK;
 }
 
-static void put_runs(struct work *w)
+static int put_runs(struct work *w, struct err *e)
 {
     struct table *t = doc_table(&w->d, "runs", "run|commit|scenarios|settings"
                                 "|command");
+    int rc = put_run(w, t, w->old->dir, e);
 
-    put_run(w, t, w->old->dir);
-    put_run(w, t, w->new->dir);
+    return rc == ERR_OK ? put_run(w, t, w->new->dir, e) : rc;
 }
 
 /* ---- sources that one run alone has -------------------------------------- */
@@ -300,7 +305,8 @@ static int put_all(struct work *w, struct err *e)
     if (rc == ERR_OK) rc = index_sources(w->new, &w->sources[1], e);
     if (rc != ERR_OK) return rc;
     doc_heading(&w->d, 1, "compare", "peakproof: two runs");
-    put_runs(w);
+    rc = put_runs(w, e);
+    if (rc != ERR_OK) return rc;
     put_sources(w);
     rc = compare_cases(w, &more, e);
     if (rc != ERR_OK) return rc;
