@@ -296,6 +296,7 @@ static void put_alone(struct work *w)
     buf_free(&key);
 }
 
+/* Two runs are told apart before anything is told of their cases. */
 static int put_all(struct work *w, struct err *e)
 {
     int64_t more = 0;

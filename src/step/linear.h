@@ -13,9 +13,9 @@
 
 #include "step/weights.h"
 
-/* One of the projections of one input: weight, adapter site (SITE_COUNT: none),
-** its columns in their common output, its bias (0: none), and the columns of its
-** adapter's output where that is not split (0: the same). */
+/* One of the projections of one input: weight, adapter site (SITE_COUNT:
+** none), its columns in their common output, its bias (0: none), and the
+** columns of its adapter's output where that is not split (0: the same). */
 struct projection {
     enum weight w;
     enum site site;
