@@ -63,9 +63,8 @@ void price_layer_instants(const struct layer_at *at,
                           struct layer_instants *out);
 enum { LARGE_GRADIENTS = 4 };       /* of a layer's experts */
 int64_t price_adapter_widths(const struct model *m, int64_t width[3]);
-#define HEAD_CHUNK 512      /* rows whose logits exist at a time */
-/* Bytes of one buffer of logits, where a rank has so many rows. */
-int64_t price_logits(const struct price_facts *f, int64_t rows);
+/* Rows whose logits exist at a time, where a rank has so many. */
+int64_t price_head_chunk(const struct price_facts *f, int64_t rows);
 /* Of one layer. */
 struct blocks price_gradient_blocks(const struct price_facts *f, int64_t g,
                                     int64_t r);

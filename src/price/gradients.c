@@ -29,13 +29,6 @@ static bool gradients_round(const struct price_facts *f)
     return num_smul(all, f->lora_rank * PRICE_ELEMENT) % SMALLEST_BLOCK != 0;
 }
 
-/* Three buffers of so many rows' logits are in the head. */
-int64_t price_logits(const struct price_facts *f, int64_t rows)
-{
-    return num_smul(num_min(HEAD_CHUNK, num_min(f->head_rows, rows)),
-                    f->model->vocab * PRICE_ELEMENT);
-}
-
 /* Gradients that are more than boundaries and logits, which are gone by then,
 ** have new segments: of these they keep what they leave. */
 static int64_t packed_gradients(const struct price_facts *f, int64_t g,
@@ -45,7 +38,9 @@ static int64_t packed_gradients(const struct price_facts *f, int64_t g,
     int64_t most = blocks_packed(n, bytes), all = 0, freed, l;
 
     if (most == 0) return 0;
-    freed = num_smul(3, price_logits(f, f->group[g].attention_rows[r]));
+    /* the head's three buffers */
+    freed = num_smul(price_head_chunk(f, f->group[g].attention_rows[r]),
+                     3 * f->model->vocab * PRICE_ELEMENT);
     for (l = 0; l < f->model->layers; l++) {
         all = num_sadd(all, n[0] * bytes[0] + n[1] * bytes[1]
                             + n[2] * bytes[2]);

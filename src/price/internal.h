@@ -13,6 +13,7 @@
 struct blocks;
 
 #define PRICE_ELEMENT 2     /* bytes of a bf16 number */
+#define HEAD_CHUNK 512      /* rows whose logits exist at a time */
 
 /* ---- the MoE stage of one layer (moe.c, pricing.md 3) -------------------- */
 

@@ -395,6 +395,11 @@ static int64_t gradients_at_head(const struct price_facts *f,
     return most;
 }
 
+int64_t price_head_chunk(const struct price_facts *f, int64_t rows)
+{
+    return num_min(HEAD_CHUNK, num_min(f->head_rows, rows));
+}
+
 /* The head's backward beside all boundaries: its input, the norm's output and
 ** its gradient; of one chunk the rows, gathered where not all are labelled,
 ** their gradient, and three buffers of logits (pricing.md 10). */
@@ -411,8 +416,8 @@ static void rank_head(const struct price_wave *w, int64_t r,
         for (i = 0; i < f->cp; i++)
             all = num_sadd(all, f->group[g].attention_rows[i]);
     }
-    chunk = num_min(HEAD_CHUNK, num_min(f->head_rows, rows));
-    logits = price_logits(f, rows);
+    chunk = price_head_chunk(f, rows);
+    logits = num_smul(chunk, f->model->vocab * PRICE_ELEMENT);
     memset(term, 0, CAT_COUNT * sizeof *term);
     term[CAT_BOUNDARIES] = b->boundaries;
     term[CAT_ADAPTER_GRADIENTS] = at_head;

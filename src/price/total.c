@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "price/internal.h"
 
-#define HEAD_CHUNK 512          /* rows whose logits exist at a time */
 #define HEAD_BUFFERS 3          /* logits, their gradient, its scatter */
 #define PLANNER_CHUNK 512       /* planner_chunk_size, planner.md 2 */
 #define ROW_STATE 256           /* kept a row beside the rotary table, f32 */

@@ -6,7 +6,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-
 /* Each picture, and of which device's cases it is. */
 static const struct {
     const char *device;

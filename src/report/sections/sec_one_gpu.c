@@ -179,14 +179,13 @@ static void put_reasons(struct view *v)
              "mebibyte each where the rest of one is not worth splitting, "
              "for which this estimate has no term: the columns in requested "
              "bytes are without. Most of that stands with adapter gradients, "
-             "2 to 8 MiB each, which appear in this wave one after the other "
-             "in holes that its tensors left; how much larger those are "
-             "changes from length to length, and where gradients no longer "
-             "make the peak it is little. And the cold transient is a "
-             "constant, 64 MiB, that suits the rotary table of 262,144 "
-             "positions; "
-             "Qwen3-30B-A3B has 40,960, and what that saves weighs the more "
-             "the shorter the wave is.");
+             "which appear in this wave one after the other in holes that its "
+             "tensors left; how much larger those are changes from length to "
+             "length, and where gradients no longer make the peak it is "
+             "little. And the cold transient is a constant, 64 MiB, that "
+             "suits the rotary table of 262,144 positions; Qwen3-30B-A3B has "
+             "40,960, and what that saves weighs the more the shorter the "
+             "wave is.");
 }
 
 void sec_one_gpu(struct view *v)
