@@ -182,7 +182,8 @@ static int check_jobs(const struct run *r, struct err *e)
         const struct scenario_case *c = &j->scenario->kase[j->index];
         rc = run_case_check(c, e);
         if (rc != ERR_OK)
-            err_wrap(e, "%s: case '%s'", j->scenario->path, c->name);
+            err_wrap(e, "%s: case '%s'", c->origin != NULL ? c->origin
+                     : j->scenario->path, c->name);
     }
     return rc;
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/csv.h"
 #include "base/file.h"
 #include "record/read.h"
 #include "run/data_dir.h"
@@ -71,53 +70,20 @@ static int write_report(const struct args *a, struct err *e)
     return call(&cmd_report, a->json ? 3 : 2, argv, e);
 }
 
-/* Line of the row with a case's id, of which it may have a suffix; 0: none. */
-static int64_t line_of(const char *table, const char *name, size_t len)
-{
-    struct csv_table *t = NULL;
-    struct err ignored;
-    int64_t i, line = 0;
-
-    if (csv_load(table, 0, &t, &ignored) != ERR_OK) return 0;
-    for (i = 0; i < csv_rows(t); i++) {
-        const char *id = csv_cell(t, i, csv_find(t, "id"));
-        size_t n = id != NULL ? strlen(id) : 0;
-
-        if (n == 0 || n > len || memcmp(id, name, n) != 0) continue;
-        if (n < len && name[n] != '.') continue;
-        line = csv_line(t, i);
-        if (n == len) break;
-    }
-    csv_table_free(t);
-    return line;
-}
-
-/* A message about a case of the scenario says the table's line instead, and
-** where in the scenario anything was raised is nothing to who wrote a table.
-** path: the table's own, under which the scenario read it. */
+/* The table under the name that was given, not the path under which the
+** scenario read it; and where in the scenario anything was raised is nothing
+** to who wrote a table. */
 static void point_at_table(const char *table, const char *path, struct err *e)
 {
-    static const char mark[] = "case '";
-    char text[sizeof e->text], *at, *end, *frames;
-    int64_t line;
+    char text[sizeof e->text], *at, *frames;
 
     snprintf(text, sizeof text, "%s", e->text);
     frames = strchr(text, '\n');
     if (frames != NULL) *frames = '\0';
     at = strstr(text, path);
-    if (at != NULL) {
+    if (at != NULL)
         snprintf(e->text, sizeof e->text, "%.400s%.600s", table,
                  at + strlen(path));
-        return;
-    }
-    at = strstr(text, mark);
-    end = at != NULL ? strstr(at, "': ") : NULL;
-    if (end == NULL) return;
-    at += sizeof mark - 1;
-    line = line_of(table, at, (size_t)(end - at));
-    if (line > 0)
-        snprintf(e->text, sizeof e->text, "%.400s:%lld: %.600s", table,
-                 (long long)line, end + 3);
 }
 
 int import_table(const struct args *a, struct err *e)

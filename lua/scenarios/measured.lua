@@ -233,6 +233,7 @@ local function cases_of(row, where, folder, published, start)
     measured.series = row.series or "measured"
     return {
       name = name,
+      origin = where,
       model = SAME_SIZES[row.model] or model_path(row.model, folder),
       tp = tp, cp = cp, ep = ep,
       routing = routing,

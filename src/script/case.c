@@ -51,6 +51,7 @@ static const struct field case_fields[] = {
     OTHER("measured"),
     OTHER("model"),
     OTHER("name"),
+    OTHER("origin"),
     OTHER("otherwise"),
     INT(output_bytes, 0, MAX_BYTES),
     OTHER("plan"),
@@ -349,6 +350,8 @@ static void read_case(lua_State *L, int64_t number, const struct decl *cases,
     decl_need(&d, "name");
     decl_text(&d, "name", &c->name);
     check_name(&d, c->name);
+    decl_text(&d, "origin", &c->origin);
+    d.origin = c->origin;
     decl_fields(&d, case_fields, c);
     if (c->cp * c->tp % c->ep != 0)
         decl_fail(&d, "ep", "must divide cp%s, %" PRId64 ", not be %" PRId64,
@@ -378,6 +381,7 @@ void read_free_case(struct scenario_case *c)
 {
     free(c->name);
     free(c->about);
+    free(c->origin);
     free(c->model_path);
     free(c->dtype);
     free(c->weights);

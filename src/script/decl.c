@@ -75,14 +75,17 @@ static void place(const struct decl *of, const char *key, char *out,
         snprintf(out, size, "%s: ", s->chunk);
 }
 
-/* Raises "FILE:LINE: WHAT: KEY: text"; the line is that of the key at. */
+/* Raises "FILE:LINE: WHAT: KEY: text"; the line is that of the key at, or the
+** table's origin. */
 static _Noreturn void complain(const struct decl *d, const char *at,
                                const char *key, const char *text)
 {
     char where[LUA_IDSIZE + 300];
 
-    place(d, at, where, sizeof where);
-    lua_pushfstring(d->L, "%s%s%s%s%s%s", where, d->what,
+    if (d->origin == NULL) place(d, at, where, sizeof where);
+    else lua_pushfstring(d->L, "%s: ", d->origin);
+    lua_pushfstring(d->L, "%s%s%s%s%s%s", d->origin == NULL ? where
+                    : lua_tostring(d->L, -1), d->what,
                     *d->what != '\0' ? ": " : "", key != NULL ? key : "",
                     key != NULL ? ": " : "", text);
     lua_error(d->L);

@@ -4,8 +4,9 @@
 ** A table is opened with the keys it may have; any other key, a list part, or
 ** a metatable is an error. Then each key is read as what it must be. Every
 ** complaint is a Lua error "FILE:LINE: WHAT: KEY: why (remedy)"; the line is
-** that of the key in the text where it can be told (source.h), else of the
-** running Lua function, else of the declaration that decl_near found.
+** that of the table's origin where it has one, of the key in the text where it
+** can be told (source.h), else of the running Lua function, else of the
+** declaration that decl_near found.
 **
 ** All functions raise, and leave the Lua stack as they found it unless said.
 ** Strings and arrays are written through pointers to their owner at once, so
@@ -47,9 +48,12 @@ struct decl {
     /* of a case: its line is looked for when there is a complaint, and is
     ** that place then; borrowed of the table, or NULL */
     const char *name;
+    /* "FILE:LINE" of what the table was made of, which is the place of every
+    ** complaint then; borrowed, or NULL */
+    const char *origin;
 };
 
-#define DECL_INIT(L) {(L), 0, "", "", 0, NULL}
+#define DECL_INIT(L) {(L), 0, "", "", 0, NULL, NULL}
 
 /* Opens the table at index; fields end with a NULL key. The rest names it. */
 void decl_open(struct decl *d, lua_State *L, int index,

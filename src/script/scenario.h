@@ -44,6 +44,8 @@ struct scenario_measured {
 struct scenario_case {
     char *name;             /* unique in the scenario; owned, as all below */
     char *about;            /* one line, or NULL */
+    char *origin;           /* "FILE:LINE" that it was made of, for messages;
+                               NULL: the scenario itself */
     char *model_path;       /* resolved */
     int64_t layers;         /* 0: all of the model */
     int64_t cp, ep, tp, pp;

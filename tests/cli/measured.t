@@ -76,11 +76,11 @@ $ sed 's/,6964,/,7000,/' mine.csv >x.csv; peakproof import o3 --table x.csv
 # What the program finds in a case is told of the table's line too.
 
 $ sed 's/^b,final,Qwen3.8-27B,4/b,final,Qwen3.8-27B,3/; s/,6964,/,6966,/' mine.csv >x.csv; peakproof import o3 --table x.csv
-! peakproof: x.csv:3: tp: 3 does not divide the 16 key heads of the delta net (linear_num_key_heads)
+! peakproof: x.csv:3: case 'b': tp: 3 does not divide the 16 key heads of the delta net (linear_num_key_heads)
 = 3
 
 $ sed 's/^b,final,Qwen3.8-27B/b,final,Qwen9-27B/' mine.csv >x.csv; peakproof import o3 --table x.csv
-! peakproof: x.csv:3: model: no file 'Qwen9-27B' (did you mean 'Qwen3-1.7B'?)
+! peakproof: x.csv:3: case 'b': model: no file 'Qwen9-27B' (did you mean 'Qwen3-1.7B'?)
 = 3
 
 $ sed 's/^b,/a,/' mine.csv >x.csv; peakproof import o3 --table x.csv

@@ -305,6 +305,22 @@ static void test_which_line(void **state)
              "return {cases = {\n", "}}");
 }
 
+/* Of a case that was made of a table's row the place is that row. */
+static void test_origin(void **state)
+{
+    struct scenario *s;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(fixture_load("return {cases = {{name = 'q', model = "
+        "'tiny', batch = batch.lengths{10},\norigin = 't.csv:7', plan = {cut "
+        "= 10}}}}", &s, &e), ERR_INPUT);
+    e.text[strcspn(e.text, "\n")] = '\0';
+    assert_string_equal(e.text, "t.csv:7: case 'q': plan: cut: must be less "
+                        "than the batch's 10 tokens, not 10");
+    assert_null(s);
+}
+
 static void test_options(void **state)
 {
     static const struct complaint c[] = {
@@ -518,6 +534,7 @@ int main(void)
         cmocka_unit_test(test_case_words),
         cmocka_unit_test(test_case_tables),
         cmocka_unit_test(test_which_line),
+        cmocka_unit_test(test_origin),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_batch_files),
