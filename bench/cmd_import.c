@@ -128,7 +128,7 @@ static const struct command_option options[] = {
      "DEVICE/SCENARIO/CASE", NULL, false},
     {"peaks", 0, "F.csv", "peaks from a CSV file with the columns rank, "
      "allocated_bytes, requested_bytes, reserved_bytes and, where it is not "
-     "0, wave", NULL, false},
+     "0, wave; tokens, if there, must be the case's", NULL, false},
     {"rank", 0, "N", "rank of the first snapshot (default: 0); the others "
      "follow", NULL, false},
     {"table", 0, "F.csv", "measured peaks of many shapes, a row each, with "
@@ -178,7 +178,8 @@ const struct command cmd_import = {
             "series, modules (core_attn+mlp), compiled (yes, no), "
             "shared_prefix, lora_rank (1), ep (1), concentrated_routing (yes, "
             "no), forward_first, forward_repeat, "
-            "retained, forward_backward_peak.",
+            "retained, forward_backward_peak. In both files a column of "
+            "another name is an error.",
     .option = options,
     .operand = "DIR",
     .min_operands = 1,

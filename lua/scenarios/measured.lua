@@ -5,6 +5,13 @@
 -- src/step/evidence.md; those of `needed` must be there and full.
 local needed = {"id", "model", "tp", "cp", "recompute", "lengths",
                 "packed_rows", "forward_peak"}
+-- Beside them these may be there, of which rank_rows, baseline_last and the
+-- like are for readers; another is a mistake, as a misspelt one would be lost.
+local columns = {
+  "series", "ep", "modules", "compiled", "concentrated_routing",
+  "shared_prefix", "rank_rows", "lora_rank", "forward_first", "forward_repeat",
+  "retained", "forward_backward_peak", "baseline_first", "baseline_last",
+  "published_estimate", table.unpack(needed)}
 
 -- A first forward of a process holds 32 MiB + 1 KiB of GEMM workspace and a
 -- 32 MiB BLAS handle that later ones find.
@@ -288,9 +295,11 @@ end
 local PUBLISHED = "../../reports/published/measured-memory.csv"
 
 local function read(name)
-  local found, rows, lines, path = pcall(csv.rows, {file = name})
+  local found, rows, lines, path = pcall(csv.rows, {file = name,
+                                                    columns = columns})
   if not found and name == PUBLISHED then
-    return csv.rows{file = "../published/measured-memory.csv"}
+    return csv.rows{file = "../published/measured-memory.csv",
+                    columns = columns}
   elseif not found then
     error(rows, 0)
   end

@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/keyset.h"
 #include "base/num.h"
+#include "base/suggest.h"
 
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 #define MARK "\xef\xbb\xbf"     /* UTF-8's byte order mark */
@@ -324,6 +325,34 @@ int csv_column(const struct csv_table *t, const char *name, int64_t *out,
     list_names(t, names, sizeof names);
     return err_set(e, ERR_INPUT, "%s:%" PRId64 ": no column '%s' (it has %s)",
                    t->origin, t->line[0], name, names);
+}
+
+static bool is_among(const char *name, const char *const *names)
+{
+    while (*names != NULL && strcmp(*names, name) != 0) names++;
+    return *names != NULL;
+}
+
+int csv_known(const struct csv_table *t, const char *const *names,
+              struct err *e)
+{
+    struct buf all = BUF_INIT;
+    const char *near;
+    int64_t i = 0;
+
+    while (i < t->columns && is_among(csv_name(t, i), names)) i++;
+    if (i == t->columns) return ERR_OK;
+    near = suggest(csv_name(t, i), names);
+    if (near != NULL)
+        return err_set(e, ERR_INPUT, "%s:%" PRId64 ": unknown column '%s' (did "
+                       "you mean '%s'?)", t->origin, t->line[0],
+                       csv_name(t, i), near);
+    for (; *names != NULL; names++)
+        buf_printf(&all, "%s%s", all.len > 0 ? "," : "", *names);
+    err_set(e, ERR_INPUT, "%s:%" PRId64 ": unknown column '%s' (known: %s)",
+            t->origin, t->line[0], csv_name(t, i), buf_text(&all));
+    buf_free(&all);
+    return ERR_INPUT;
 }
 
 int csv_expect_header(const struct csv_table *t, const char *const *names,

@@ -38,6 +38,10 @@ int64_t csv_find(const struct csv_table *t, const char *name);
 /* The same; a missing column is ERR_INPUT naming it and those there are. */
 int csv_column(const struct csv_table *t, const char *name, int64_t *out,
                struct err *e) MUST_CHECK;
+/* The header must hold none but these names (NULL-terminated), in any order:
+** another is ERR_INPUT, with the nearest of them or all. */
+int csv_known(const struct csv_table *t, const char *const *names,
+              struct err *e) MUST_CHECK;
 /* The header must be exactly these names (NULL-terminated), in order. */
 int csv_expect_header(const struct csv_table *t, const char *const *names,
                       struct err *e) MUST_CHECK;

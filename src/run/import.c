@@ -90,7 +90,13 @@ struct columns {
 static int find_columns(const struct csv_table *t, struct columns *c,
                         struct err *e)
 {
-    int rc = csv_column(t, "rank", &c->rank, e);
+    static const char *const names[] = {
+        "wave", "rank", "tokens", "allocated_bytes", "requested_bytes",
+        "reserved_bytes", NULL
+    };
+    int rc = csv_known(t, names, e);
+
+    if (rc == ERR_OK) rc = csv_column(t, "rank", &c->rank, e);
 
     c->wave = csv_find(t, "wave");
     c->tokens = csv_find(t, "tokens");

@@ -26,8 +26,8 @@ void import_free(struct import *m);
 /* A CSV file with the columns rank, allocated_bytes, requested_bytes,
 ** reserved_bytes, and wave where it is not 0: peaks as
 ** torch.cuda.memory_stats() gives them, less what was there when the wave
-** began (reserved as it is); a column tokens must be the case's. ERR_INPUT
-** names line and column. */
+** began (reserved as it is); a column tokens must be the case's, and others
+** there are none. ERR_INPUT names line and column. */
 int import_csv(struct import *m, const char *path, struct err *e) MUST_CHECK;
 /* A PyTorch memory snapshot that begins where the wave does and ends with
 ** it, or before the next; or, when waves is not NULL, one of several waves,

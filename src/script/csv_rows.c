@@ -11,6 +11,7 @@
 
 #define TABLE "peakproof.csv"
 #define FILE_LIMIT ((size_t)16 << 20)
+#define MAX_NAMES 64            /* of columns */
 #define MAX_CELLS (INT64_C(1) << 20)
 
 static int table_gc(lua_State *L)
@@ -60,13 +61,35 @@ static void push_row(lua_State *L, const struct csv_table *t, int64_t row)
     }
 }
 
+/* "columns", if it is there: the table has no others. */
+static void check_columns(const struct decl *d, const struct csv_table *t)
+{
+    const char *name[MAX_NAMES + 1];
+    lua_State *L = d->L;
+    struct err e;
+    int64_t n, i;
+
+    if (!decl_table(d, "columns")) return;
+    n = decl_list(d, "columns", -1, MAX_NAMES);
+    for (i = 0; i < n; i++) {
+        if (lua_rawgeti(L, -1, i + 1) != LUA_TSTRING)
+            decl_fail(d, "columns", "must be a list of names");
+        name[i] = lua_tostring(L, -1);      /* the list keeps it alive */
+        lua_pop(L, 1);
+    }
+    name[n] = NULL;
+    api_check(d, "file", csv_known(t, name, &e), &e);
+    lua_pop(L, 1);
+}
+
 static const struct field row_fields[] = {
+    {"columns", FIELD_OTHER, 0, 0, 0},
     {"file", FIELD_OTHER, 0, 0, 0},
     {NULL, FIELD_OTHER, 0, 0, 0},
 };
 
-/* csv.rows{file = F}: the rows in order, and where each begins: two lists,
-** and the path that was read. */
+/* csv.rows{file = F, columns = LIST}: the rows in order, and where each
+** begins: two lists, and the path that was read. */
 static int api_csv_rows(lua_State *L)
 {
     struct decl d = DECL_INIT(L);
@@ -82,6 +105,7 @@ static int api_csv_rows(lua_State *L)
     *t = NULL;
     luaL_setmetatable(L, TABLE);
     api_check(&d, "file", csv_load(path, FILE_LIMIT, t, &e), &e);
+    check_columns(&d, *t);
     n = csv_rows(*t);
     if (n > MAX_CELLS / csv_columns(*t))
         decl_fail(&d, "file", "%s has more than %" PRId64 " cells", path,

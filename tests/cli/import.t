@@ -136,6 +136,15 @@ $ peakproof import o --peaks bad.csv --case real-40
 ! peakproof: bad.csv:2: rank: '2' is not a whole number from 0 to 1
 = 3
 + bad.csv
+| rank,allocated_bytes,requested_bytes,reserved_bytes,wav
+| 0,23300000000,23200000000,70000000000,1
+$ peakproof import o --peaks bad.csv --case real-40
+! peakproof: bad.csv:1: unknown column 'wav' (did you mean 'wave'?)
+= 3
+$ sed 's/wav$/host/' bad.csv >host.csv; peakproof import o --peaks host.csv --case real-40
+! peakproof: host.csv:1: unknown column 'host' (known: wave,rank,tokens,allocated_bytes,requested_bytes,reserved_bytes)
+= 3
++ bad.csv
 | rank,allocated_bytes
 | 0,1
 $ peakproof import o --peaks bad.csv --case real-40

@@ -44,9 +44,20 @@ $ sed 's/,6964,/,many,/' mine.csv >x.csv; peakproof list measured.lua -- data=x.
 !...
 = 3
 
-$ sed 's/forward_peak/peak/' mine.csv >x.csv; peakproof list measured.lua -- data=x.csv
+$ sed 's/forward_peak/forward_first/' mine.csv >x.csv; peakproof list measured.lua -- data=x.csv
 ! peakproof: x.csv:1: forward_peak: no such column, or nothing in it (id, model, tp, cp, recompute, lengths, packed_rows, forward_peak are needed)
 !...
+= 3
+
+# A misspelt column is not lost.
+
+$ sed 's/shared_prefix/shared_prefx/' mine.csv >x.csv; peakproof list measured.lua -- data=x.csv
+!* peakproof: *csv.rows: file: x.csv:1: unknown column 'shared_prefx' [(]did you mean 'shared_prefix'[?])
+!...
+= 3
+
+$ sed '1s/$/,host/; 2,$s/$/,node7/' mine.csv >x.csv; peakproof import o3 --table x.csv
+!* peakproof: x.csv:1: unknown column 'host' (known: series,ep,*,forward_peak)
 = 3
 
 $ peakproof list measured.lua -- data=none.csv

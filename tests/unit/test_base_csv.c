@@ -115,6 +115,7 @@ static void test_header(void **state)
     static const char *const right[] = {"a", "b", NULL};
     static const char *const less[] = {"a", NULL};
     static const char *const other[] = {"a", "c", NULL};
+    static const char *const near[] = {"a", "bb", NULL};
     struct csv_table *t = parse("a,b\n");
     struct err e;
     int64_t col;
@@ -125,6 +126,12 @@ static void test_header(void **state)
     assert_string_equal(e.text, "a.csv:1: unknown column 'b'");
     assert_int_equal(csv_expect_header(t, other, &e), ERR_INPUT);
     assert_string_equal(e.text, "a.csv:1: column 2 must be 'c' (it has a,b)");
+    assert_int_equal(csv_known(t, right, &e), ERR_OK);
+    assert_int_equal(csv_known(t, less, &e), ERR_INPUT);
+    assert_string_equal(e.text, "a.csv:1: unknown column 'b' (known: a)");
+    assert_int_equal(csv_known(t, near, &e), ERR_INPUT);
+    assert_string_equal(e.text, "a.csv:1: unknown column 'b' (did you mean "
+                        "'bb'?)");
     assert_int_equal(csv_column(t, "z", &col, &e), ERR_INPUT);
     assert_string_equal(e.text, "a.csv:1: no column 'z' (it has a,b)");
     csv_table_free(t);

@@ -207,6 +207,7 @@ static void test_pack(void **state)
 static void test_csv_rows(void **state)
 {
     struct scenario *s;
+    struct err e;
 
     (void)state;
     fixture_write("t.csv", "id,rows,note\n\na,12,\nb,7,\"x, y\"\n");
@@ -229,6 +230,16 @@ static void test_csv_rows(void **state)
                   ":1: csv.rows: file: must be a file name, not a number");
     fixture_fails("csv.rows{flie = 't.csv'}" MINIMAL, ERR_INPUT,
                   ":1: csv.rows: unknown key 'flie' (did you mean 'file'?)");
+    fixture_write("bad.csv", "id,no\n1,2\n");
+    scenario_free(fixture_good("csv.rows{file = 'bad.csv', columns = {'no', "
+                               "'id', 'more'}}" MINIMAL));
+    assert_int_equal(fixture_load("csv.rows{file = 'bad.csv', columns = "
+                                  "{'id'}}" MINIMAL, &s, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "bad.csv:1: unknown column 'no' (known: "
+                           "id)"));
+    fixture_fails("csv.rows{file = 'bad.csv', columns = {1}}" MINIMAL,
+                  ERR_INPUT,
+                  ":1: csv.rows: columns: must be a list of names");
     fixture_write("bad.csv", "id,id\n1,2\n");
     assert_int_equal(fixture_load("csv.rows{file = 'bad.csv'}" MINIMAL, &s,
                                   &(struct err){0}), ERR_INPUT);
