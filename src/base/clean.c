@@ -44,6 +44,13 @@ size_t text_valid(const char *text, size_t n)
     return i;
 }
 
+size_t text_mark(const char *text, size_t n)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+
+    return n >= 3 && memcmp(text, mark, 3) == 0 ? 3 : 0;
+}
+
 void text_clean(char *text)
 {
     unsigned char *s = (unsigned char *)text;

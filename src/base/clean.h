@@ -13,5 +13,8 @@ void text_clean(char *text);
 size_t text_plain(const char *text, size_t n);
 /* Bytes of the text before the first that is no UTF-8; n: all is. */
 size_t text_valid(const char *text, size_t n);
+/* Bytes of the mark of byte order (U+FEFF) that the n bytes of text begin
+** with, as some editors leave one: 3, or 0. Every reader of a text skips it. */
+size_t text_mark(const char *text, size_t n);
 
 #endif

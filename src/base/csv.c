@@ -23,7 +23,6 @@
 #include "base/suggest.h"
 
 #define DEFAULT_LIMIT ((size_t)1 << 30)
-#define MARK "\xef\xbb\xbf"     /* UTF-8's byte order mark */
 
 struct csv_table {
     char *origin;
@@ -199,12 +198,11 @@ static int parse_into(struct csv_table *t, const char *text, size_t len,
                                          CSV_EMPTY_IS_NULL;
     struct reader r = {.t = t, .e = e, .rc = ERR_OK};
     struct csv_parser p;
+    size_t mark = text_mark(text, len);
     int rc;
 
-    if (len >= strlen(MARK) && memcmp(text, MARK, strlen(MARK)) == 0) {
-        text += strlen(MARK);
-        len -= strlen(MARK);
-    }
+    text += mark;
+    len -= mark;
     if (len > 0 && memchr(text, '\0', len) != NULL)
         return err_set(e, ERR_INPUT, "%s: holds a NUL byte, so it is not CSV",
                        t->origin);
@@ -417,7 +415,7 @@ static bool must_quote(const char *s)
     size_t n = strlen(s);
 
     if (n == 0 || s[0] == ' ' || s[0] == '\t') return true;
-    if (strncmp(s, MARK, strlen(MARK)) == 0) return true;
+    if (text_mark(s, n) > 0) return true;
     if (s[n - 1] == ' ' || s[n - 1] == '\t') return true;
     return s[strcspn(s, ",\"\r\n")] != '\0';
 }

@@ -147,9 +147,10 @@ int js_load(const char *path, size_t limit, json_t **out, struct err *e)
 {
     struct buf text = BUF_INIT;
     int rc = file_read(path, limit ? limit : DEFAULT_LIMIT, &text, e);
+    size_t mark = text_mark(buf_text(&text), text.len);
 
     if (rc == ERR_OK)
-        rc = js_parse(buf_text(&text), text.len,
+        rc = js_parse(buf_text(&text) + mark, text.len - mark,
                       strcmp(path, "-") == 0 ? "standard input" : path, out,
                       e);
     buf_free(&text);

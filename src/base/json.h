@@ -24,8 +24,9 @@ struct js {
     char path[192];         /* "" at the top */
 };
 
-/* Reads a file ("-": standard input; at most limit bytes, 0: 64 MiB), or
-** text. The caller owns *out (json_decref); js_top makes the walker. */
+/* Reads a file ("-": standard input; at most limit bytes, 0: 64 MiB; a mark of
+** byte order is skipped), or text. The caller owns *out (json_decref); js_top
+** makes the walker. */
 int js_load(const char *path, size_t limit, json_t **out, struct err *e)
     MUST_CHECK;
 int js_parse(const char *text, size_t len, const char *origin, json_t **out,

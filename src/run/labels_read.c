@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "run/labels.h"
@@ -167,8 +168,8 @@ int labels_of_lines(struct label_list *l, struct err *e)
 {
     struct buf text = BUF_INIT;
     int64_t line = 0, number = 0;
-    size_t at = 0;
     int rc = file_read(l->path, MAX_FILE, &text, e);
+    size_t at = text_mark(buf_text(&text), text.len);
 
     while (rc == ERR_OK && at < text.len) {
         const char *from = text.data + at;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/file.h"
 #include "base/num.h"
 #include "run/ranks.h"
@@ -73,6 +74,7 @@ static int ids_of_numbers(const struct run_work *w, struct buf *text,
     int64_t i, v, line = 1, at;
     char *s = text->data, *word;
 
+    if (s != NULL) s += text_mark(s, text->len);
     for (i = 0; i < w->plan->tokens; i++) {
         at = line;
         word = s != NULL ? next_word(&s, &line) : NULL;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clean.h"
 #include "base/file.h"
 #include "base/suggest.h"
 
@@ -142,12 +143,10 @@ static int compile(lua_State *L)
 {
     const struct text *t = lua_touserdata(L, 1);
     const char *p = buf_text(t->bytes);
-    size_t n = t->bytes->len;
+    size_t n = t->bytes->len, mark = text_mark(p, n);
 
-    if (n >= 3 && memcmp(p, "\xEF\xBB\xBF", 3) == 0) {
-        p += 3;                         /* byte order mark */
-        n -= 3;
-    }
+    p += mark;
+    n -= mark;
     if (n > 0 && *p == '#') {           /* #!: keep the line's end */
         size_t line = strcspn(p, "\n");
         p += line;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/file.h"
 #include "snapshot/compose.h"
 
@@ -76,7 +77,8 @@ int patterns_load(const char *path, struct patterns *out, struct err *e)
     if (rc == ERR_OK && strlen(buf_text(&b)) < b.len)
         rc = err_set(e, ERR_INPUT, "%s: holds a NUL byte, so it is no text",
                      path);
-    if (rc == ERR_OK && b.len > 0) rc = parse(&p, path, b.data, e);
+    if (rc == ERR_OK && b.len > 0)
+        rc = parse(&p, path, b.data + text_mark(b.data, b.len), e);
     if (rc == ERR_OK && p.n == 0)
         rc = err_set(e, ERR_INPUT, "%s: no GROUP: PATTERN line", path);
     buf_free(&b);

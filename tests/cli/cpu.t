@@ -130,6 +130,7 @@ $ yes 48 | head -n 49 >same.ids; echo 55 >>same.ids; peakproof run --device cpu 
 $ printf 'short' >short.txt; peakproof run --device cpu --out o tiny.lua -- key=tokens value=short.txt >table
 !* peakproof: t/a: short.txt: holds 5 tokens, the batch takes 50 (use a longer file or a smaller batch)
 = 3
+$ (printf '\357\273\277'; cat same.ids) >mark.ids; peakproof run --device cpu --out i tiny.lua -- key=tokens value=mark.ids >table; cmp b/losses.csv i/losses.csv
 $ yes 48000 | head -n 50 >big.ids; peakproof run --device cpu --out o tiny.lua -- key=tokens value=big.ids >table
 !* peakproof: t/a: big.ids: token 0, near line 1, is '48000', not a number from 0 to 255 (vocab_size)
 = 3
@@ -188,6 +189,7 @@ $ peakproof run --out o --save-adapters all more.lua
 | {"tokens":[11,12,13,14,15]}
 $ for a in tree=true 'tree=false labels=flat.jsonl' cp=2; do peakproof run --device cpu --out o tree.lua -- $a >table; sed -n 's/.*,\([0-9.]\{14\}\)[0-9]*$/\1/p' o/losses.csv >loss.$((i = i + 1)); done; cmp loss.1 loss.2; cmp loss.1 loss.3; wc -l <loss.1
 > 2
+$ (printf '\357\273\277'; cat l.jsonl) >mark.jsonl; peakproof run --device cpu --out o tree.lua -- labels=mark.jsonl >table; sed -n 's/.*,\([0-9.]\{14\}\)[0-9]*$/\1/p' o/losses.csv | cmp - loss.1
 $ peakproof run --out o tree.lua >table; sed -n '2s/.*,\(ok\),.*/\1/p' o/cases.csv
 > ok
 $ sed 's/3,7,8/4,7,8/' l.jsonl >bad.jsonl; peakproof run --out o tree.lua -- labels=bad.jsonl >table

@@ -29,6 +29,13 @@ $ peakproof price facts.json | grep -E '"(name|raw_bytes|admitted_bytes)"' | hea
 $ peakproof price facts.json >a; peakproof price - <facts.json >b; cmp a b
 $ peakproof price --json facts.json >b; cmp a b
 
+# A mark of byte order is no part of a text, as in CSV.
+
+$ (printf '\357\273\277'; cat facts.json) >mark.json; peakproof price mark.json >b; cmp a b
+$ (printf '\357\273\277'; cat mark.json) >twice.json; peakproof price twice.json
+!* peakproof: twice.json:1: not JSON: *
+= 3
+
 $ sed 's/"cp": 2/"cp": 2, "dp": 2/' facts.json | peakproof price -
 ! peakproof: standard input: parallel: unknown key 'dp' (did you mean 'cp'?)
 = 3

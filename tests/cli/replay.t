@@ -61,6 +61,9 @@ $ peakproof replay --since 1 --at 3 c.pickle | sed -n '/growth/,$p'
 $ peakproof replay --patterns groups c.pickle | sed -n '10,11p'
 >          314,572,800   60.0 %  mixer
 >          209,715,200   40.0 %  rest
+$ (printf '\357\273\277'; sed 1d groups) >mark; peakproof replay --patterns mark c.pickle | sed -n '10,11p'
+>          314,572,800   60.0 %  mixer
+>          209,715,200   40.0 %  rest
 $ peakproof replay --rows 1 c.pickle | sed -n '10,11p'
 >          314,572,800   60.0 %  attention (model.py:20)
 >          209,715,200   40.0 %  in 1 more (--rows 0 shows all)

@@ -71,6 +71,19 @@ static void check(const unsigned char *s, size_t n)
                  s[3]);
 }
 
+/* A whole mark, and within the text. */
+static void test_mark(void **state)
+{
+    static const char text[] = "\xef\xbb\xbf\xef\xbb\xbf";
+
+    (void)state;
+    assert_int_equal(text_mark(text, 6), 3);
+    assert_int_equal(text_mark(text, 3), 3);
+    assert_int_equal(text_mark(text, 2), 0);
+    assert_int_equal(text_mark(text + 1, 5), 0);
+    assert_int_equal(text_mark("", 0), 0);
+}
+
 /* Four bytes: any two, then those at the edges of what may follow. */
 static void test_bytes(void **state)
 {
@@ -119,7 +132,7 @@ static void test_characters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bytes),
+        cmocka_unit_test(test_mark), cmocka_unit_test(test_bytes),
         cmocka_unit_test(test_characters),
     };
 
