@@ -2,9 +2,9 @@
 # usage: run-faults.sh BUILD [STRIDE [SEED [COMMAND...]]]
 #        (COMMAND: a name of "become" below)
 # What becomes of each command when one call of malloc, open, write, rename,
-# fork, pthread_create, fsync, mkdir, pipe or ftruncate fails, once: the n-th,
-# for every n (STRIDE 1) or every 37th ("make test"), the first drawn with a
-# SEED that is printed. tests/faults/shim.c makes it fail. Asked is
+# fork, pthread_create, fsync, mkdir, pipe, socketpair or ftruncate fails, once:
+# the n-th, for every n (STRIDE 1) or every 37th ("make test"), the first drawn
+# with a SEED that is printed. tests/faults/shim.c makes it fail. Asked is
 #   an end   in time, by no signal, with a documented exit code; exit 0 only
 #            with the output of a run without fault, or with a warning;
 #   a word   of what failed, on standard error;
@@ -41,8 +41,8 @@ LC_ALL=C PATH=$scratch/bin:$PATH GNUPLOT_AT=0
 export TOP LC_ALL PATH GNUPLOT_AT
 unset PEAKPROOF_DATA PEAKPROOF_MODULE_PATH NO_COLOR
 commands=$*
-kinds='malloc open write rename fork pthread_create fsync mkdir pipe ftruncate
-    child.malloc child.open child.write'
+kinds='malloc open write rename fork pthread_create fsync mkdir pipe socketpair
+    ftruncate child.malloc child.open child.write'
 
 # become NAME [OPTION...]: this subshell becomes the command. It reads from in
 # and works in out.

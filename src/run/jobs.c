@@ -1,24 +1,26 @@
 /*
 ** jobs.c - see run.h: cases one after the other, or in worker processes.
 **
-** A worker is forked for one case, or, where there are very many, for some in
-** a row: a fork costs more the more the parent holds. It sends each packed
-** result through a pipe. The parent reads all pipes at once, keeps results that
-** came early, and hands them over in order. A worker that ends without a whole
-** result (killed, crashed) makes a failed case; those behind it, like the
-** others, go on. Workers leave SIGINT and SIGTERM to the parent, let go of the
+** A worker is a fork that lives until the run is over: its memory is warm from
+** the second case on. A socket joins it to the parent, which sends the cases
+** that come next, some in a row where there are many, and gets each packed
+** result back. The parent reads all sockets at once, keeps results that came
+** early, and hands them over in order. A worker that ends without a whole
+** result (killed, crashed) makes a failed case; those behind it go on in
+** another. Workers leave SIGINT and SIGTERM to the parent, let go of the
 ** folder's lock, and end when the parent does, however it does.
 */
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,13 +28,16 @@
 #include "run/run.h"
 
 enum { MAX_WORKERS = 256, MOST_IN_A_ROW = 16, ROUNDS = 16 };
+/* Of the heap between cases: larger blocks go back to the system, and what is
+** free beyond. The first is the most that malloc takes. */
+enum { KEPT_BLOCK = 32 << 20, KEPT_FREE = 64 << 20 };
 
 struct span { int64_t first, end; };
 
 struct worker {
-    pid_t pid;              /* 0: free */
+    pid_t pid;              /* 0: none */
     int fd;
-    struct span left;       /* the first is running */
+    struct span left;       /* the first is running; none: it waits */
     struct buf got;
 };
 
@@ -40,11 +45,11 @@ struct pool {
     const struct run_context *x;
     const struct run_job *job;
     int64_t n_job, next_start, next_done;
-    int64_t row;            /* jobs that a worker is forked for, at most */
+    int64_t row;            /* jobs that a worker is given, at most */
     struct span again[MAX_WORKERS];     /* left by workers that died */
     int64_t n_again;
     struct worker worker[MAX_WORKERS];
-    int64_t n_worker, busy;
+    int64_t n_worker;
     struct case_result *result;     /* [n_job] */
     bool *there;                    /* [n_job] the result has come */
     int (*done)(void *ctx, int64_t i, const struct case_result *r,
@@ -98,12 +103,19 @@ static void work_one(const struct run_context *x, const struct run_job *j,
     case_result_free(&r);
 }
 
-/* The child's whole life: never returns. */
-static void work(const struct pool *p, struct span jobs, int fd)
+/* The child's whole life: never returns. A span is one message. */
+static void work(const struct pool *p, int fd)
 {
+    struct span jobs;
+    ssize_t n;
     int64_t i;
 
-    for (i = jobs.first; i < jobs.end; i++) work_one(p->x, &p->job[i], fd);
+    while ((n = recv(fd, &jobs, sizeof jobs, MSG_WAITALL)) != 0) {
+        if (n < 0 && errno == EINTR) continue;
+        if (n != sizeof jobs) _exit(1);
+        for (i = jobs.first; i < jobs.end; i++)
+            work_one(p->x, &p->job[i], fd);
+    }
     _exit(0);
 }
 
@@ -122,16 +134,15 @@ static bool next_span(struct pool *p, struct span *out)
 }
 
 /* A worker is a fork: it has the scenarios already, and dies alone. */
-static int start(struct pool *p, struct worker *w, struct span jobs,
-                 struct err *e)
+static int start(struct pool *p, struct worker *w, struct err *e)
 {
     pid_t parent = getpid();
     int fd[2], i;
 
-    if (pipe(fd) != 0)
-        return err_set(e, ERR_RUN, "cannot make a pipe: %s", strerror(errno));
-    /* what a case starts must not hold its pipe open */
-    for (i = 0; i < 2; i++) (void)fcntl(fd[i], F_SETFD, FD_CLOEXEC);
+    /* what a case starts must not hold the socket open */
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd) != 0)
+        return err_set(e, ERR_RUN, "cannot make a socket: %s",
+                       strerror(errno));
     w->pid = fork();
     if (w->pid < 0) {
         int why = errno;
@@ -146,24 +157,29 @@ static int start(struct pool *p, struct worker *w, struct span jobs,
         close(fd[0]);
         for (i = 0; i < p->n_worker; i++)
             if (p->worker[i].pid != 0) close(p->worker[i].fd);
-        work(p, jobs, fd[1]);
+        work(p, fd[1]);
     }
     close(fd[1]);
     w->fd = fd[0];
-    w->left = jobs;
-    p->busy++;
     return ERR_OK;
 }
 
-static int start_some(struct pool *p, struct err *e)
+/* Jobs for every worker that has none. One that has just died cannot be sent
+** any: what it leaves is found when its socket is read. */
+static int give_some(struct pool *p, struct err *e)
 {
-    struct span jobs;
     int64_t i;
     int rc = ERR_OK;
 
-    for (i = 0; i < p->n_worker && rc == ERR_OK; i++)
-        if (p->worker[i].pid == 0 && next_span(p, &jobs))
-            rc = start(p, &p->worker[i], jobs, e);
+    for (i = 0; i < p->n_worker && rc == ERR_OK; i++) {
+        struct worker *w = &p->worker[i];
+        struct span jobs;
+        if (w->left.first < w->left.end || !next_span(p, &jobs)) continue;
+        w->left = jobs;
+        if (w->pid == 0) rc = start(p, w, e);
+        if (rc == ERR_OK)
+            (void)send(w->fd, &jobs, sizeof jobs, MSG_NOSIGNAL);
+    }
     return rc;
 }
 
@@ -215,7 +231,7 @@ static void take_some(struct pool *p, struct worker *w)
     memmove(w->got.data, w->got.data + at, w->got.len);
 }
 
-/* The worker has closed its pipe: reap it. What it did not begin is begun
+/* The worker has closed its socket: reap it. What it did not begin is begun
 ** again. */
 static void finish(struct pool *p, struct worker *w)
 {
@@ -238,8 +254,7 @@ static void finish(struct pool *p, struct worker *w)
     if (w->left.first < w->left.end && *p->x->interrupt == 0)
         p->again[p->n_again++] = w->left;
     buf_free(&w->got);
-    w->pid = 0;
-    p->busy--;
+    *w = (struct worker){0};
 }
 
 static void read_some(struct pool *p, struct worker *w)
@@ -312,7 +327,7 @@ static int run_pool(struct pool *p, struct err *e)
     p->there = calloc((size_t)p->n_job, sizeof *p->there);
     if (p->result == NULL || p->there == NULL) rc = err_nomem(e);
     while (rc == ERR_OK && p->next_done < p->n_job) {
-        rc = start_some(p, e);
+        rc = give_some(p, e);
         if (rc == ERR_OK) listen_to_all(p);
         if (rc == ERR_OK) rc = hand_over(p, e);
         if (rc == ERR_OK && *p->x->interrupt != 0 && p->next_done < p->n_job)
@@ -340,6 +355,15 @@ static int run_here(struct pool *p, struct err *e)
     return rc;
 }
 
+/* By itself malloc gives what is free at the end of the heap back to the
+** system from 128 KiB on, and each page of it is a fault when the next case
+** takes it again. */
+static void keep_heap(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, KEPT_BLOCK);
+    (void)mallopt(M_TRIM_THRESHOLD, KEPT_FREE);
+}
+
 int run_jobs(const struct run_context *x, const struct run_job *job,
              int64_t n_job, int64_t n_workers,
              int (*done)(void *ctx, int64_t i, const struct case_result *r,
@@ -354,6 +378,7 @@ int run_jobs(const struct run_context *x, const struct run_job *job,
 
     assert(n_job >= 0 && n_workers >= 1);
     if (n_job == 0) return ERR_OK;
+    keep_heap();
     p.row = num_max(1, num_min(MOST_IN_A_ROW, n_job / (p.n_worker * ROUNDS)));
     return n_workers <= 1 ? run_here(&p, e) : run_pool(&p, e);
 }

@@ -16,7 +16,7 @@
 **   dump.c        waves' numbers for comparison
 **   show.c        the result as a table and as JSON, tolerances
 **   miss.c        miss reports, miss_replay.c priced again
-**   pack.c        the result as bytes for a pipe
+**   pack.c        the result as bytes for a socket
 **   checks.c      what --check checks beside tolerances
 **   kept.c        what cases that --resume keeps say again
 **   identity.c    what makes two runs the same; folder.c the folder it writes
@@ -29,7 +29,7 @@
 ** and timeline.c a forward and a wave for a command of their own.
 **
 ** A case's result depends on the case and the device alone, and is text, so
-** that it can come through a pipe from a worker.
+** that it can come through a socket from a worker.
 */
 #ifndef RUN_RUN_H
 #define RUN_RUN_H
@@ -184,7 +184,7 @@ int run_jobs(const struct run_context *x, const struct run_job *job,
                          struct err *e),
              void *ctx, struct err *e) MUST_CHECK;
 
-/* Through the pipe and back; unpack checks every length. */
+/* Through the socket and back; unpack checks every length. */
 void case_result_pack(const struct case_result *r, struct buf *out);
 int case_result_unpack(const char *data, size_t len, struct case_result *out,
                        struct err *e) MUST_CHECK;

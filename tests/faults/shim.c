@@ -31,6 +31,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,14 +40,14 @@ enum { SECONDS = 20 };      /* what takes longer hangs: SIGALRM ends it */
 
 enum kind {
     K_MALLOC, K_OPEN, K_WRITE, K_RENAME, K_FORK, K_THREAD, K_SYNC, K_MKDIR,
-    K_PIPE, K_TRUNCATE, KINDS
+    K_PIPE, K_PAIR, K_TRUNCATE, KINDS
 };
 
 static const char *const kind_name[KINDS] = {
     [K_MALLOC] = "malloc", [K_OPEN] = "open", [K_WRITE] = "write",
     [K_RENAME] = "rename", [K_FORK] = "fork", [K_THREAD] = "pthread_create",
     [K_SYNC] = "fsync", [K_MKDIR] = "mkdir", [K_PIPE] = "pipe",
-    [K_TRUNCATE] = "ftruncate",
+    [K_PAIR] = "socketpair", [K_TRUNCATE] = "ftruncate",
 };
 
 /* What is not of this project and does not tell its caller that memory is
@@ -333,6 +334,12 @@ int pipe(int fd[2])
 {
     NEXT(int, "pipe", (int *));
     return NOW(K_PIPE) ? fail(EMFILE) : next(fd);
+}
+
+int socketpair(int domain, int type, int protocol, int fd[2])
+{
+    NEXT(int, "socketpair", (int, int, int, int *));
+    return NOW(K_PAIR) ? fail(EMFILE) : next(domain, type, protocol, fd);
 }
 
 /* ---- processes and threads -------------------------------------------- */
