@@ -10,24 +10,6 @@
 
 #define CONFIG_LIMIT ((size_t)16 << 20)
 
-enum layer_kind model_input_layout(const struct model *m, int64_t layer)
-{
-    bool inside = layer > 0 && m->kind[layer] == LAYER_GDN
-                  && m->kind[layer - 1] == LAYER_GDN;
-
-    assert(layer >= 0 && layer < m->layers);
-    return inside ? LAYER_GDN : LAYER_ATTENTION;
-}
-
-enum layer_kind model_output_layout(const struct model *m, int64_t layer)
-{
-    bool inside = layer + 1 < m->layers && m->kind[layer] == LAYER_GDN
-                  && m->kind[layer + 1] == LAYER_GDN;
-
-    assert(layer >= 0 && layer < m->layers);
-    return inside ? LAYER_GDN : LAYER_ATTENTION;
-}
-
 struct model model_share(const struct model *m, int64_t tp)
 {
     struct model s = *m;

@@ -8,6 +8,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -80,8 +81,20 @@ static inline int64_t model_conv_channels(const struct model *m)
 ** leaves: LAYER_GDN inside an island of consecutive GDN layers, else
 ** LAYER_ATTENTION. A GDN layer computes on GDN rows in any case: at an
 ** island's edges rows are converted (planner.md 7.1). */
-enum layer_kind model_input_layout(const struct model *m, int64_t layer);
-enum layer_kind model_output_layout(const struct model *m, int64_t layer);
+static inline enum layer_kind model_input_layout(const struct model *m,
+                                                 int64_t layer)
+{
+    assert(layer >= 0 && layer < m->layers);
+    return layer > 0 && m->kind[layer - 1] == LAYER_GDN ? m->kind[layer]
+                                                        : LAYER_ATTENTION;
+}
+static inline enum layer_kind model_output_layout(const struct model *m,
+                                                  int64_t layer)
+{
+    assert(layer >= 0 && layer < m->layers);
+    return layer + 1 < m->layers && m->kind[layer + 1] == LAYER_GDN
+           ? m->kind[layer] : LAYER_ATTENTION;
+}
 
 /* The share of one of tp tensor-parallel ranks: heads and MLP widths divided,
 ** at least one group of keys, the vocabulary rounded up. Borrows m's kinds;

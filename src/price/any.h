@@ -29,7 +29,10 @@ struct layer_at {
     int64_t sent;               /* and states that others are handed */
     bool converted;             /* its input came in the other layout, */
     bool leaves;                /* its output goes there */
-    bool fresh;                 /* the layer's gradients are not there yet */
+    bool first;                 /* no layer is in front of it */
+    int64_t gradients;          /* bytes of its own that are not there yet */
+    int64_t unit, padded;       /* bytes of a column of a converted weight, all
+                                   experts', and of a pair's rank-wide row */
 };
 
 /* What is alive at an instant, requested, and its sum. The list is of its
@@ -39,6 +42,7 @@ struct layer_at {
 struct alive { int64_t n, bytes; };
 struct instant {
     int64_t term[CAT_COUNT], sum;
+    int64_t gradients;          /* of the layer's own, those that are there */
     int64_t tensors, large;     /* no fewer than in blocks */
     int64_t small;              /* of them, those that the list has not */
     const struct layer_at *records;     /* of so many of its stages */
@@ -52,11 +56,14 @@ struct instant {
 /* The instants of layers that differ in nothing but their number: the MoE of
 ** the recompute, before the layer's own gradients appear; the experts'
 ** backward through FC2, with its gradients, and through FC1; the mixer's; and
-** its first projections', with the last gradients of all. */
+** its first projections', with the last gradients of all: in the first layer
+** alone, for the one in front of another has these too, and holds more. */
 enum { AT_RECOMPUTE, AT_FC2, AT_FC1, AT_MIXER, AT_PROJECTIONS, INSTANTS };
 struct layer_instants {
-    bool made, fresh;
-    int64_t pairs;
+    bool made, first;
+    int64_t pairs, gradients;   /* as layer_at has them */
+    int n;                      /* how many */
+    int64_t most;               /* none is dearer, whatever is added */
     struct instant at[INSTANTS];
 };
 void price_layer_instants(const struct layer_at *at,
@@ -68,10 +75,6 @@ int64_t price_head_chunk(const struct price_facts *f, int64_t rows);
 /* Of one layer. */
 struct blocks price_gradient_blocks(const struct price_facts *f, int64_t g,
                                     int64_t r);
-/* Of a layer's adapter gradients, so many bytes, those that are there at an
-** instant. */
-int64_t price_gradients_at(const struct price_facts *f, enum layer_kind kind,
-                           int instant, int64_t own);
 /* Those that base does not divide are counted. */
 const struct blocks *instant_blocks(struct instant *t, int64_t base);
 

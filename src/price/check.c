@@ -89,23 +89,22 @@ static int check_pending(const struct price_facts *f, struct err *e)
 }
 
 /* Stage number i of rank r in group g; own: the rank's attention rows. */
+#define STAGE "groups[%lld].stages[%lld][%lld]."
 static int check_stage(const struct stage *s, int64_t own, int64_t g,
                        int64_t r, int64_t i, struct err *e)
 {
     const int64_t most = PRICE_MAX_ROWS;
-    char at[96];
+    long long a = (long long)g, b = (long long)r, c = (long long)i;
 
-    snprintf(at, sizeof at, "groups[%lld].stages[%lld][%lld]", (long long)g,
-             (long long)r, (long long)i);
-    if (!within(e, s->q, 0, own, "%s.q", at)
-        || !within(e, s->k, 0, s->local ? own : most, "%s.k", at)
-        || !within(e, s->q_len, s->q, most, "%s.q_len", at)
-        || !within(e, s->k_len, s->k, most, "%s.k_len", at))
+    if (!within(e, s->q, 0, own, STAGE "q", a, b, c)
+        || !within(e, s->k, 0, s->local ? own : most, STAGE "k", a, b, c)
+        || !within(e, s->q_len, s->q, most, STAGE "q_len", a, b, c)
+        || !within(e, s->k_len, s->k, most, STAGE "k_len", a, b, c))
         return ERR_INPUT;
     if (s->q_full && s->q != own)
-        return err_set(e, ERR_INPUT, "%s.q_full: true, but q is %lld of the "
-                       "rank's %lld attention rows", at, (long long)s->q,
-                       (long long)own);
+        return err_set(e, ERR_INPUT, STAGE "q_full: true, but q is %lld of "
+                       "the rank's %lld attention rows", a, b, c,
+                       (long long)s->q, (long long)own);
     return ERR_OK;
 }
 

@@ -161,10 +161,9 @@ static void put_mixer(const struct layer_at *at, struct instant *t)
 }
 
 /* Router and shared expert: scores, map, indices and weights of the top k,
-** the row map or handle; its outputs, two of one with a gate until the MoE's
-** forward returns, and its rank-wide rows. */
-static void put_routing(const struct layer_at *at, bool forward,
-                        struct instant *t)
+** the row map or handle; its output, if a gate takes it, and its rank-wide
+** rows. */
+static void put_routing(const struct layer_at *at, struct instant *t)
 {
     const struct price_wave *w = at->w;
     const struct model *m = model_of(at);
@@ -176,8 +175,7 @@ static void put_routing(const struct layer_at *at, bool forward,
     put(t, CAT_MOE_EXPERTS, 1, at->pairs, F32);
     more(t, 8);
     if (shared == 0) return;
-    put(t, CAT_SHARED_EXPERT, shared / w->row - (forward ? 0 : 1), at->rows,
-        w->row);
+    put(t, CAT_SHARED_EXPERT, shared / w->row - 1, at->rows, w->row);
     put(t, CAT_SHARED_EXPERT, 1, at->rows, w->shared_state);
     put(t, CAT_SHARED_EXPERT, 1, at->rows,
         F32 + 3 * w->f->lora_rank * PRICE_ELEMENT);
@@ -191,32 +189,16 @@ static void put_routing(const struct layer_at *at, bool forward,
 ** gradient that is made apart how many H and F it is wide. */
 struct experts { int64_t sums, acts, rows, ranks, up, down, h, f; };
 
-/* A H wide converted weight, or F wide, of all experts here. */
-static int64_t converted_width(const struct layer_at *at)
-{
-    int64_t rank = at->w->f->lora_rank;
-
-    return rank == 0 ? 0 : model_of(at)->experts / at->w->f->ep
-                           * num_max(8, rank) * PRICE_ELEMENT;
-}
-
-static int64_t padded_rank(const struct layer_at *at)
-{
-    int64_t rank = at->w->f->lora_rank;
-
-    return rank == 0 ? 0 : num_max(8, rank) * PRICE_ELEMENT;
-}
-
 static void list_experts(const struct layer_at *at, struct instant *t,
                          struct experts x)
 {
     const struct model *m = model_of(at);
-    int64_t h = m->hidden, f = m->expert_ffn, unit = converted_width(at);
+    int64_t h = m->hidden, f = m->expert_ffn, unit = at->unit;
 
     list(t, x.rows, num_smul(at->pairs, h * PRICE_ELEMENT));
     list(t, x.sums, num_smul(at->pairs, 2 * f * PRICE_ELEMENT));
     list(t, x.acts, num_smul(at->pairs, f * PRICE_ELEMENT));
-    list(t, x.ranks, num_smul(at->pairs, padded_rank(at)));
+    list(t, x.ranks, num_smul(at->pairs, at->padded));
     list(t, x.up + x.down, num_smul(unit, h));
     list(t, x.up, num_smul(unit, 2 * f));
     list(t, x.down, num_smul(unit, f));
@@ -228,12 +210,12 @@ static int64_t experts_bytes(const struct layer_at *at, struct experts x)
     const struct model *m = model_of(at);
     int64_t h = m->hidden, f = m->expert_ffn;
     int64_t pair = (x.rows * h + (2 * x.sums + x.acts) * f) * PRICE_ELEMENT
-                   + x.ranks * padded_rank(at);
+                   + x.ranks * at->padded;
     int64_t wide = (x.up + x.down + x.h) * h
                    + (2 * x.up + x.down + x.f) * f;
 
     return num_sadd(num_smul(at->pairs, pair),
-                    num_smul(converted_width(at), wide));
+                    num_smul(at->unit, wide));
 }
 
 /* S5 is of the backward, which has an instant of its own. */
@@ -261,8 +243,18 @@ static struct experts experts_at(const struct layer_at *at, int peak)
 
 /* ---- instants ------------------------------------------------------------ */
 
+/* What stands beside the experts' work: the mixer's, the MoE's and the norms'
+** of the residual. */
+static void put_beside_experts(const struct layer_at *at, struct instant *t)
+{
+    put_mixer(at, t);
+    put_routing(at, t);
+    put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row);
+    put(t, CAT_RESIDUAL_NORM, 1, at->rows, F32);
+}
+
 /* The MoE of the recompute: pricing.md 3 on the pairs that the rank's experts
-** are given. */
+** are given. Of a shared expert with a gate there are two outputs. */
 static void recompute(const struct layer_at *at, struct instant *t)
 {
     const struct moe *e = &at->w->moe[1];
@@ -279,10 +271,7 @@ static void recompute(const struct layer_at *at, struct instant *t)
         peak = i;
         dispatch = num_smul(at->pairs, p->dispatch / top_k);
     }
-    put_mixer(at, t);
-    put_routing(at, true, t);
-    put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row);
-    put(t, CAT_RESIDUAL_NORM, 1, at->rows, F32);
+    put(t, CAT_SHARED_EXPERT, e->shared > 0, at->rows, at->w->row);
     t->term[CAT_MOE_DISPATCH] = dispatch;
     t->term[CAT_MOE_EXPERTS] = num_sadd(
         t->term[CAT_MOE_EXPERTS],
@@ -307,7 +296,7 @@ static void experts_backward(const struct layer_at *at, bool fc2,
                              struct instant *t)
 {
     int64_t rank = at->w->f->lora_rank, most = -1;
-    bool padded = rank > 0 && rank < 8, apart = !at->fresh || padded;
+    bool padded = rank > 0 && rank < 8, apart = at->gradients == 0 || padded;
     struct experts dearest = {0};
     int i;
 
@@ -319,10 +308,6 @@ static void experts_backward(const struct layer_at *at, bool fc2,
         most = experts_bytes(at, x);
         dearest = x;
     }
-    put_mixer(at, t);
-    put_routing(at, false, t);
-    put(t, CAT_RESIDUAL_NORM, 2, at->rows, at->w->row);
-    put(t, CAT_RESIDUAL_NORM, 1, at->rows, F32);
     put(t, CAT_INPUT_GRADIENT, at->leaves, at->rows, at->w->row);
     t->term[CAT_MOE_EXPERTS] = num_sadd(t->term[CAT_MOE_EXPERTS], most);
     list_experts(at, t, dearest);
@@ -413,25 +398,28 @@ static int64_t gradient_bytes(const struct price_facts *f, int64_t widths)
     return num_smul(f->lora_rank * PRICE_ELEMENT, widths);
 }
 
-int64_t price_gradients_at(const struct price_facts *f, enum layer_kind kind,
-                           int instant, int64_t own)
+/* Of a layer's own, all bytes that appear, those that are there at each
+** instant. */
+static void gradients_at(const struct layer_at *at, int64_t there[INSTANTS])
 {
+    const struct price_facts *f = at->w->f;
     const struct model *m = f->model;
     int64_t h = m->hidden, ffn = m->expert_ffn, el = m->experts / f->ep;
     int64_t fc2 = el * (h + ffn), experts = fc2 + el * (h + 2 * ffn);
     int64_t shared = m->shared_ffn > 0 ? 3 * (h + m->shared_ffn) : 0;
-    bool gdn = kind == LAYER_GDN;
+    int64_t own = at->gradients;
+    bool gdn = at->kind == LAYER_GDN;
     int64_t out = h + (gdn ? model_value(m) : model_q(m));
     int64_t in = gdn ? 2 * h + model_conv_channels(m) + model_value(m)
                      : 3 * h + (m->attn_gate ? 2 : 1) * model_q(m)
                        + 2 * model_kv(m);
 
-    if (instant == AT_RECOMPUTE) return 0;
-    if (instant == AT_PROJECTIONS) return own;
-    if (instant == AT_FC2) return num_min(own, gradient_bytes(f, fc2));
-    if (instant == AT_FC1) return num_min(own, gradient_bytes(f, experts));
-    if (own != gradient_bytes(f, experts + shared + out + in)) return own;
-    return gradient_bytes(f, experts + shared + out);
+    there[AT_RECOMPUTE] = 0;
+    there[AT_FC2] = num_min(own, gradient_bytes(f, fc2));
+    there[AT_FC1] = num_min(own, gradient_bytes(f, experts));
+    there[AT_MIXER] = there[AT_PROJECTIONS] = own;
+    if (own == gradient_bytes(f, experts + shared + out + in))
+        there[AT_MIXER] = gradient_bytes(f, experts + shared + out);
 }
 
 /* ---- all of them --------------------------------------------------------- */
@@ -459,22 +447,42 @@ static void open_instant(struct instant *t)
     t->n = 0;
 }
 
+/* Its sum; and no more is it ever worth. */
+static int64_t close_instant(struct instant *t, int64_t gradients)
+{
+    t->sum = price_sum(t->term);
+    t->gradients = gradients;
+    return num_sadd(num_sadd(t->sum, gradients),
+                    blocks_most(t->tensors, t->large));
+}
+
 void price_layer_instants(const struct layer_at *at, struct layer_instants *out)
 {
+    int64_t there[INSTANTS];
     int i;
 
     out->made = true;
+    out->first = at->first;
     out->pairs = at->pairs;
-    out->fresh = at->fresh;
-    for (i = 0; i < INSTANTS; i++) open_instant(&out->at[i]);
+    out->gradients = at->gradients;
+    out->n = at->first ? INSTANTS : AT_PROJECTIONS;
+    open_instant(&out->at[AT_RECOMPUTE]);
+    put_beside_experts(at, &out->at[AT_RECOMPUTE]);
+    out->at[AT_FC2] = out->at[AT_FC1] = out->at[AT_RECOMPUTE];
     recompute(at, &out->at[AT_RECOMPUTE]);
     experts_backward(at, true, &out->at[AT_FC2]);
     experts_backward(at, false, &out->at[AT_FC1]);
+    open_instant(&out->at[AT_MIXER]);
     if (at->kind == LAYER_GDN)
         gdn_backward(at, &out->at[AT_MIXER]);
     else
         attention_backward(at, &out->at[AT_MIXER]);
-    projections_backward(at, &out->at[AT_PROJECTIONS]);
-    for (i = 0; i < INSTANTS; i++)
-        out->at[i].sum = price_sum(out->at[i].term);
+    if (at->first) {
+        open_instant(&out->at[AT_PROJECTIONS]);
+        projections_backward(at, &out->at[AT_PROJECTIONS]);
+    }
+    gradients_at(at, there);
+    out->most = 0;
+    for (i = 0; i < out->n; i++)
+        out->most = num_max(out->most, close_instant(&out->at[i], there[i]));
 }

@@ -122,6 +122,9 @@ static struct layer_at layers_of(const struct price_wave *w, int64_t g,
                           .pairs = -1};
 
     if (!w->has[kind]) return at;
+    if (w->f->lora_rank > 0)
+        at.padded = num_max(8, w->f->lora_rank) * PRICE_ELEMENT;
+    at.unit = w->f->model->experts / w->f->ep * at.padded;
     if (kind == LAYER_ATTENTION) {
         put_stages(w->f, p, r, &at);
         return at;
@@ -134,7 +137,7 @@ static struct layer_at layers_of(const struct price_wave *w, int64_t g,
 }
 
 static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
-                      int64_t layer, int64_t share, bool fresh,
+                      int64_t layer, int64_t share, int64_t gradients,
                       struct layer_at *at)
 {
     enum layer_kind in = model_input_layout(f->model, layer);
@@ -142,7 +145,8 @@ static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
 
     if (f->group[g].routed_pairs != NULL || at->pairs < 0)
         at->pairs = price_pairs_of(f, g, r, layer, share);
-    at->fresh = fresh;
+    at->gradients = gradients;
+    at->first = layer == 0;
     at->converted = f->cp > 1 && in != at->kind;
     at->leaves = f->cp > 1 && out != at->kind;
     at->out_rows = rows_of(&f->group[g], r, out);
@@ -157,19 +161,20 @@ struct beside {
     struct blocks blocks, gradients;
 };
 
-/* A group's boundaries, by the layout that they come in. */
-struct boundary { int64_t bytes; struct blocks blocks; };
+/* A group's boundaries, by the layout that they come in: how many, and of
+** each its bytes and block. */
+struct boundary { int64_t n, bytes; struct blocks blocks; };
 struct boundaries { struct boundary in[LAYER_KINDS]; };
 
 static struct boundaries boundaries_of(const struct price_facts *f, int64_t g,
                                        int64_t r)
 {
-    struct boundaries b = {.in = {{.bytes = -1}, {.bytes = -1}}};
+    struct boundaries b = {.in = {{.n = 0}}};
     int64_t l;
 
     for (l = 0; l < f->model->layers; l++) {
         struct boundary *x = &b.in[model_input_layout(f->model, l)];
-        if (x->bytes >= 0) continue;
+        if (x->n++ > 0) continue;
         x->bytes = price_boundary(f, g, r, l);
         blocks_alike(&x->blocks, 1, x->bytes);
         blocks_repeat(&x->blocks);
@@ -181,12 +186,12 @@ static void add_boundaries(const struct price_facts *f, int64_t g, int64_t r,
                            struct beside *b)
 {
     struct boundaries of = boundaries_of(f, g, r);
-    int64_t l;
+    int k;
 
-    for (l = 0; l < f->model->layers; l++) {
-        const struct boundary *x = &of.in[model_input_layout(f->model, l)];
-        b->boundaries = num_sadd(b->boundaries, x->bytes);
-        blocks_join(&b->blocks, &x->blocks);
+    for (k = 0; k < LAYER_KINDS; k++) {
+        const struct boundary *x = &of.in[k];
+        b->boundaries = num_sadd(b->boundaries, num_smul(x->n, x->bytes));
+        blocks_join_all(&b->blocks, x->n, &x->blocks);
     }
 }
 
@@ -256,9 +261,9 @@ static struct blocks blocks_at(struct instant *t, const struct beside *b,
 
 /* An instant with what is beside it, where that is dearer. */
 static void finish(struct instant *t, const struct beside *b, int64_t incoming,
-                   int64_t gradients, int64_t *dearest,
-                   int64_t term[CAT_COUNT])
+                   int64_t above, int64_t *dearest, int64_t term[CAT_COUNT])
 {
+    int64_t gradients = num_sadd(above, t->gradients);
     int64_t bytes = num_sadd(num_sadd(t->sum, gradients),
                              num_sadd(b->boundaries, incoming));
     struct blocks all;
@@ -289,16 +294,17 @@ struct alike {
 static struct layer_instants *instants_of(struct alike *x,
                                           const struct price_wave *w,
                                           int64_t g, int64_t r, int64_t layer,
-                                          bool fresh)
+                                          int64_t own)
 {
     const struct model *m = w->f->model;
     enum layer_kind kind = m->kind[layer];
     struct layer_at *at = &x->at[kind];
     struct layer_instants *i;
 
-    put_layer(w->f, g, r, layer, w->share, fresh, at);
+    put_layer(w->f, g, r, layer, w->share, own, at);
     i = &x->made[kind][at->converted][model_output_layout(m, layer)];
-    if (!i->made || i->pairs != at->pairs || i->fresh != fresh)
+    if (!i->made || i->pairs != at->pairs || i->gradients != own ||
+        i->first != at->first)
         price_layer_instants(at, i);
     return i;
 }
@@ -312,6 +318,21 @@ static void forget(struct alike *x)
             for (o = 0; o < LAYER_KINDS; o++) x->made[k][c][o].made = false;
 }
 
+/* Can any of a layer's instants be dearer, with what is beside them at most,
+** its own gradients among it? */
+static bool may_bind(const struct layer_instants *at, const struct beside *b,
+                     const struct blocks *own, int64_t incoming, int64_t above,
+                     int64_t dearest)
+{
+    int64_t bytes = num_sadd(num_sadd(at->most, above),
+                             num_sadd(b->boundaries, incoming));
+    int64_t slack = blocks_most(
+        b->blocks.tensors + b->gradients.tensors + own->tensors + 1,
+        b->blocks.large + b->gradients.large + own->large + 1);
+
+    return num_sadd(bytes, slack) > dearest;
+}
+
 /* The group's layers from the last one down; above: gradients that are there
 ** when it begins. */
 static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
@@ -322,23 +343,26 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
     const struct price_facts *f = w->f;
     struct blocks gradients = price_gradient_blocks(f, g, r);
     struct boundaries of = boundaries_of(f, g, r);
+    const struct blocks none = {.tensors = 0};
     int64_t l;
+    bool binds;
     int i;
 
     for (l = f->model->layers - 1; l >= 0; l--) {
         enum layer_kind kind = f->model->kind[l];
-        int64_t own = pending != NULL ? pending[l] : 0;
+        int64_t own = pending != NULL ? pending[l] : 0, incoming;
         const struct boundary *saved = &of.in[model_input_layout(f->model, l)];
-        struct layer_instants *at = instants_of(x, w, g, r, l, own > 0);
+        struct layer_instants *at = instants_of(x, w, g, r, l, own);
 
-        for (i = 0; i < INSTANTS; i++) {
-            int64_t here = price_gradients_at(f, kind, i, own);
-            /* the layer in front has them all, and holds more */
-            if (i == AT_PROJECTIONS && l > 0) continue;
+        incoming = num_smul(x->at[kind].out_rows, w->row);
+        binds = may_bind(at, &b, own > 0 ? &gradients : &none, incoming, above,
+                         d->bytes[kind]);
+        for (i = 0; i < (binds ? at->n : 0); i++) {
             if (i == AT_FC2 && own > 0) blocks_join(&b.gradients, &gradients);
-            finish(&at->at[i], &b, num_smul(x->at[kind].out_rows, w->row),
-                   num_sadd(above, here), &d->bytes[kind], out->term[kind]);
+            finish(&at->at[i], &b, incoming, above, &d->bytes[kind],
+                   out->term[kind]);
         }
+        if (!binds && own > 0) blocks_join(&b.gradients, &gradients);
         above = num_sadd(above, own);
         b.boundaries -= saved->bytes;
         blocks_drop(&b.blocks, &saved->blocks);
@@ -511,20 +535,29 @@ static bool refuses_any(const struct price_facts *f, char reason[160])
     return true;
 }
 
-int price_per_rank_any(const struct price_facts *f, struct estimate *out,
+/* What is not covered has the busiest rank's bytes, where that one has any. */
+static int not_covered(const struct price_facts *f, struct estimate *out,
                        struct err *e)
 {
-    struct price_wave w;
-    int64_t r;
     int rc = price_busiest_rank(f, out, e);
 
     if (rc != ERR_OK) return rc;
     snprintf(out->name, sizeof out->name, PRICE_PER_RANK_ANY);
-    if (!out->priced) return ERR_OK;
-    if (refuses_any(f, out->reason)) {
-        out->supported = false;     /* and keeps the busiest rank's bytes */
-        return ERR_OK;
-    }
+    if (out->priced && refuses_any(f, out->reason)) out->supported = false;
+    return ERR_OK;
+}
+
+int price_per_rank_any(const struct price_facts *f, struct estimate *out,
+                       struct err *e)
+{
+    struct price_wave w;
+    char reason[160];
+    int64_t r;
+    int rc = price_check(f, e);
+
+    if (rc != ERR_OK) return rc;
+    if (price_refuses(f, reason) || refuses_any(f, reason))
+        return not_covered(f, out, e);
     price_wave_make(f, PRICE_NO_ALLOWANCE, &w);
     if (price_lacks_stages(&w, e)) return ERR_INPUT;
     if (f->load_cv > 0) w.share = price_share_quantile(f, f->load_cv);

@@ -92,20 +92,29 @@ static int64_t rest_of(int64_t bytes)
     return WORKSPACE_REST - bytes - expected(bytes);
 }
 
+/* Where there is none any more, one more block changes nothing. */
+static void count_grain(struct blocks *b, int64_t n, int64_t bytes)
+{
+    int64_t grain;
+
+    if (b->base == 0 && b->grain > 0 && b->grain <= LARGE_BLOCK) return;
+    grain = grain_of(bytes);
+    b->grain = join_grain(b->grain, grain);
+    if (b->base > 0 && grain % b->base != 0) b->odd += n;
+}
+
 /* False: no blocks of the large pool. own: what of a block's variance is
 ** summed. */
 static bool count(struct blocks *b, int64_t n, int64_t *bytes, bool own)
 {
-    int64_t i, grain;
+    int64_t i;
 
     if (n == 0 || *bytes == 0) return false;
     b->tensors += n;
     if (*bytes <= LARGE_BLOCK) return false;
     *bytes = num_min(*bytes, MOST);
-    grain = grain_of(*bytes);
     b->large += n;
-    b->grain = join_grain(b->grain, grain);
-    if (b->base > 0 && grain % b->base != 0) b->odd += n;
+    count_grain(b, n, *bytes);
     if (rest_of(*bytes) <= 0) return true;
     for (i = 0; i < num_min(n, WORKSPACES); i++)
         add_least(b, (struct least){*bytes, own ? square(*bytes) : 0});
@@ -214,19 +223,26 @@ void blocks_least(struct blocks *b, int64_t bytes)
     b->mean = num_max(b->mean, bytes);
 }
 
+void blocks_join_all(struct blocks *b, int64_t n, const struct blocks *other)
+{
+    int64_t i, k;
+
+    if (n == 0) return;
+    b->tensors += n * other->tensors;
+    b->large += n * other->large;
+    b->mean += n * other->mean;
+    b->alike += n * other->alike;
+    b->square += n * other->square;
+    b->grain = join_grain(b->grain, other->grain);
+    b->odd += n * other->odd;
+    for (i = 0; i < WORKSPACES && other->least[i].bytes > 0; i++)
+        for (k = 0; k < num_min(n, WORKSPACES); k++)
+            add_least(b, other->least[i]);
+}
+
 void blocks_join(struct blocks *b, const struct blocks *other)
 {
-    int i;
-
-    b->tensors += other->tensors;
-    b->large += other->large;
-    b->mean += other->mean;
-    b->alike += other->alike;
-    b->square += other->square;
-    b->grain = join_grain(b->grain, other->grain);
-    b->odd += other->odd;
-    for (i = 0; i < WORKSPACES && other->least[i].bytes > 0; i++)
-        add_least(b, other->least[i]);
+    blocks_join_all(b, 1, other);
 }
 
 void blocks_grain(struct blocks *b, int64_t bytes)

@@ -59,6 +59,8 @@ void blocks_grain(struct blocks *b, int64_t bytes);
 ** joined: they are alike. */
 void blocks_repeat(struct blocks *b);
 void blocks_join(struct blocks *b, const struct blocks *other);
+/* Of n such. */
+void blocks_join_all(struct blocks *b, int64_t n, const struct blocks *other);
 /* Takes back what was joined, but for its grain and the smallest. */
 void blocks_drop(struct blocks *b, const struct blocks *other);
 /* Where no more than n of m lie in a hole that keeps something. */

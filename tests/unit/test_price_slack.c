@@ -210,6 +210,28 @@ static void test_alike(void **state)
     assert_int_equal(all.tensors + all.large + all.mean + all.alike, 0);
 }
 
+/* Many at once are as many one by one, the smallest among them. */
+static void test_join_all(void **state)
+{
+    struct blocks one = {.tensors = 0}, each = {.tensors = 0}, all = each;
+    int i;
+
+    (void)state;
+    blocks_add(&one, 1, 4 * MIB);
+    blocks_alike(&one, 2, 3 * MIB / 2);
+    one.odd = 1;
+    blocks_repeat(&one);
+    blocks_add(&one, 1, 5 * MIB / 4);
+    blocks_join_all(&all, 0, &one);
+    assert_memory_equal(&all, &each, sizeof all);
+    for (i = 0; i < 7; i++) blocks_join(&each, &one);
+    blocks_join_all(&all, 7, &one);
+    assert_int_equal(all.least[4].bytes, 5 * MIB / 4);
+    assert_int_equal(blocks_base(&all), blocks_base(&each));
+    all.grain = each.grain;     /* below 1 MiB one is as good as another */
+    assert_memory_equal(&all, &each, sizeof all);
+}
+
 /* Two of 9 MiB to a segment, 2 MiB are left: cut off. Two of 9.75: kept. */
 static void test_fresh(void **state)
 {
@@ -310,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_alike_rests),
         cmocka_unit_test(test_odd),
         cmocka_unit_test(test_alike),
+        cmocka_unit_test(test_join_all),
         cmocka_unit_test(test_fresh),
         cmocka_unit_test(test_in_hole),
         cmocka_unit_test(test_packed),
