@@ -80,7 +80,6 @@ static bool has_file(const char *dir, const char *name, off_t size)
 static int read_finished(struct record_set *s, struct err *e)
 {
     struct buf path = BUF_INIT, header = BUF_INIT;
-    json_t *run = NULL;
     int rc = ERR_OK;
 
     buf_printf(&path, "%s/run.json", s->dir);
@@ -88,18 +87,17 @@ static int read_finished(struct record_set *s, struct err *e)
     if (path.failed || header.failed) {
         rc = err_nomem(e);
     } else if (access(path.data, F_OK) == 0) {
-        rc = js_load(path.data, 0, &run, e);
+        rc = js_load(path.data, 0, &s->run, e);
     } else {
         s->finished = has_file(s->dir, "cases.csv", (off_t)header.len);
         if (!s->finished && !has_file(s->dir, "records.csv", -1))
             rc = err_set(e, ERR_INPUT, "%s: no run there (peakproof run --out "
                          "%s writes one)", s->dir, s->dir);
     }
-    if (rc == ERR_OK && run != NULL) {
-        struct js top = js_top(run, path.data);
+    if (rc == ERR_OK && s->run != NULL) {
+        struct js top = js_top(s->run, path.data);
         rc = js_need_bool(&top, "finished", &s->finished, e);
     }
-    json_decref(run);
     buf_free(&path);
     buf_free(&header);
     return rc;
@@ -372,6 +370,7 @@ void record_set_free(struct record_set *s)
 
     if (s == NULL) return;
     for (f = 0; f < RECORD_FILES; f++) csv_table_free(s->table[f]);
+    json_decref(s->run);
     free(s->dir);
     free(s->kase);
     free(s->check);

@@ -11,6 +11,7 @@
 #define RECORD_READ_H
 
 #include "base/csv.h"
+#include "base/json.h"
 #include "record/record.h"
 
 #define RECORD_MAX (-1)     /* the rank "max" */
@@ -78,6 +79,7 @@ struct record_set {
     int64_t n_check;
     int64_t uncommitted;                /* rows left out */
     bool finished;                      /* by run.json; true without one */
+    json_t *run;                        /* run.json; NULL: there is none */
     /* storage */
     struct csv_table *table[RECORD_FILES];
     struct record_row *row;

@@ -4,9 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "base/json.h"
 #include "base/keyset.h"
 #include "record/read.h"
 #include "report/doc/doc.h"
@@ -16,7 +14,8 @@
 struct work {
     struct record_set *old, *new;
     struct keyset ids;      /* cases of new: key to number */
-    struct keyset sources[2];   /* estimators and the like of old, of new */
+    struct keyset sources[2];   /* estimators and the like of old, of new; 1:
+                                   told to be there alone */
     bool *seen;             /* [new->n_case] */
     struct doc d;
     struct table *changes;  /* NULL until something differs */
@@ -66,40 +65,29 @@ static void put_words(struct work *w, struct table *t, const json_t *list)
 
 /* A folder's commit, scenarios, settings and command, as run.json has them; a
 ** run may have lost its own. */
-static int put_run(struct work *w, struct table *t, const char *dir,
-                   struct err *e)
+static void put_run(struct work *w, struct table *t,
+                    const struct record_set *set)
 {
     static const char *const list[] = {"scenarios", "settings"};
-    struct buf path = BUF_INIT;
-    json_t *run = NULL;
-    const char *text;
-    int rc = ERR_OK;
+    const char *text = json_string_value(json_object_get(set->run, "command"));
 
-    buf_printf(&path, "%s/run.json", dir);
-    if (path.failed) rc = err_nomem(e);
-    else if (access(path.data, F_OK) == 0) rc = js_load(path.data, 0, &run, e);
-    buf_free(&path);
-    if (rc != ERR_OK) return rc;
     doc_row(&w->d, t);
-    cell_code(&w->d, t, dir);
-    text = json_string_value(json_object_get(run, "commit"));
-    cell_text(&w->d, t, text);
+    cell_code(&w->d, t, set->dir);
+    cell_text(&w->d, t, json_string_value(json_object_get(set->run,
+                                                          "commit")));
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
-        put_words(w, t, json_object_get(run, list[i]));
-    text = json_string_value(json_object_get(run, "command"));
+        put_words(w, t, json_object_get(set->run, list[i]));
     if (text != NULL) cell_code(&w->d, t, text);
     else cell_none(&w->d, t);
-    json_decref(run);
-    return ERR_OK;
 }
 
-static int put_runs(struct work *w, struct err *e)
+static void put_runs(struct work *w)
 {
     struct table *t = doc_table(&w->d, "runs", "run|commit|scenarios|settings"
                                 "|command");
-    int rc = put_run(w, t, w->old->dir, e);
 
-    return rc == ERR_OK ? put_run(w, t, w->new->dir, e) : rc;
+    put_run(w, t, w->old);
+    put_run(w, t, w->new);
 }
 
 /* ---- sources that one run alone has -------------------------------------- */
@@ -134,21 +122,32 @@ static bool goes_with_another(const struct work *w, int side, const char *name)
                                         (size_t)(slash - name)) == NULL;
 }
 
-/* An estimator that was added, say: it has nothing to be compared with. */
+/* Says of a source, once, that one run alone has it. */
+static void put_source(struct work *w, int side, const char *name)
+{
+    int64_t *told = keyset_find(&w->sources[side], name, strlen(name));
+
+    if (*told || has_source(w, !side, name)) return;
+    *told = 1;
+    if (goes_with_another(w, side, name)) return;
+    doc_para(&w->d, "%s is in the %s run alone: not compared.", name,
+             side == 0 ? "old" : "new");
+}
+
+/* An estimator that was added, say: it has nothing to be compared with. In the
+** order in which the run names them. */
 static void put_sources(struct work *w)
 {
     int side;
-    size_t i;
+    int64_t i, k;
 
-    for (side = 0; side < 2; side++)
-        for (i = 0; i < w->sources[side].cap; i++) {
-            const char *name = w->sources[side].slot[i].key;
+    for (side = 0; side < 2; side++) {
+        const struct record_set *set = side == 0 ? w->old : w->new;
 
-            if (name == NULL || has_source(w, !side, name) ||
-                goes_with_another(w, side, name)) continue;
-            doc_para(&w->d, "%s is in the %s run alone: not compared.", name,
-                     side == 0 ? "old" : "new");
-        }
+        for (i = 0; i < set->n_case; i++)
+            for (k = 0; k < set->kase[i].n_row; k++)
+                put_source(w, side, set->kase[i].row[k].source);
+    }
 }
 
 /* ---- cases --------------------------------------------------------------- */
@@ -306,8 +305,7 @@ static int put_all(struct work *w, struct err *e)
     if (rc == ERR_OK) rc = index_sources(w->new, &w->sources[1], e);
     if (rc != ERR_OK) return rc;
     doc_heading(&w->d, 1, "compare", "peakproof: two runs");
-    rc = put_runs(w, e);
-    if (rc != ERR_OK) return rc;
+    put_runs(w);
     put_sources(w);
     rc = compare_cases(w, &more, e);
     if (rc != ERR_OK) return rc;

@@ -150,6 +150,13 @@ $ sed 's/, "heuristic"//' more.lua >less.lua; peakproof run --out less less.lua 
 > run, 0 only in the new.
 $ peakproof compare --check more less | grep -c '^heuristic is in the old run alone'
 > 1
+# several, in the order in which the run has them
+$ sed 's/"per-rank", .*/"per-rank", "retained-rank", "heuristic", "retained-flat", "kept-rank"}}}}/' more.lua >most.lua; peakproof run --out most most.lua >a; peakproof compare less most | grep alone
+> per-rank-any is in the old run alone: not compared.
+> retained-rank is in the new run alone: not compared.
+> heuristic is in the new run alone: not compared.
+> retained-flat is in the new run alone: not compared.
+> kept-rank is in the new run alone: not compared.
 $ peakproof compare --json less more | grep -c '"id": "runs"'
 > 1
 
