@@ -97,7 +97,7 @@ static void say_lines(const struct buf *lines)
 static int run(const struct args *a, struct err *e)
 {
     struct buf published = BUF_INIT;
-    struct report_said said = {BUF_INIT, BUF_INIT, false};
+    struct report_said said = {.written = BUF_INIT};
     struct report_options o = {
         .dir = a->n_operand > 0 ? a->operand[0] : "out",
         .format = format_of(args_text(a, "format")), .pictures = true
@@ -113,6 +113,9 @@ static int run(const struct args *a, struct err *e)
     if (rc == ERR_OK && said.written.len == 0)
         say_warning("%s: no finished case, so there is nothing to report",
                     o.dir);
+    else if (rc == ERR_OK && said.unfinished)
+        say_warning("%s: the run is not finished: what is written covers the "
+                    "cases that are (run --resume goes on)", o.dir);
     if (rc == ERR_OK)
         rc = a->json ? print_json(&said, o.dir, e)
                      : print_names(&said, o.dir, e);

@@ -90,6 +90,17 @@ static void put_runs(struct work *w)
     put_run(w, t, w->new);
 }
 
+/* A case that a run has not come to is no difference between the two. */
+static void put_unfinished(struct work *w)
+{
+    bool old = !w->old->finished, new = !w->new->finished;
+
+    if (old || new)
+        doc_para(&w->d, "The %s not finished: cases that %s may be to come.",
+                 old && new ? "runs are" : old ? "old run is" : "new run is",
+                 old && new ? "one of them lacks" : "it lacks");
+}
+
 /* ---- sources that one run alone has -------------------------------------- */
 
 static int index_sources(const struct record_set *set, struct keyset *out,
@@ -305,6 +316,7 @@ static int put_all(struct work *w, struct err *e)
     if (rc == ERR_OK) rc = index_sources(w->new, &w->sources[1], e);
     if (rc != ERR_OK) return rc;
     doc_heading(&w->d, 1, "compare", "peakproof: two runs");
+    put_unfinished(w);
     put_runs(w);
     put_sources(w);
     rc = compare_cases(w, &more, e);

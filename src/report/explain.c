@@ -169,12 +169,15 @@ static void put_wave(struct doc *d, const struct record_found *c,
     for (r = 0; r < c->shape.cp; r++) put_rank(d, c, wave, r);
 }
 
-static void put_case(struct doc *d, const struct record_found *c)
+static void put_case(struct doc *d, const struct record_set *s,
+                     const struct record_found *c)
 {
     char name[200];
     int64_t i, last = -1;
 
     doc_heading(d, 1, "case", view_name(c, name, sizeof name));
+    if (!s->finished)
+        doc_para(d, "The run in `%s` is not finished; this case is.", s->dir);
     put_shape(d, c);
     for (i = 0; i < c->n_row; i++) {
         if (c->row[i].wave == last) continue;
@@ -193,7 +196,7 @@ int report_explain(const char *dir, const char *name, struct buf *text,
 
     if (rc == ERR_OK) rc = record_find(s, name, &c, e);
     if (rc == ERR_OK) {
-        put_case(&d, c);
+        put_case(&d, s, c);
         if (json != NULL) *json = render_json(&d);
         else render_md(&d, text);
         if (d.failed || (json ? *json == NULL : text->failed))

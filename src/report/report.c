@@ -88,6 +88,7 @@ static void put_details(struct view *v)
 {
     doc_heading(v->d, 1, "details", "peakproof: details of the accuracy "
                 "report");
+    view_unfinished(v->d, v->set, THIS_FOLDER);
     doc_contents(v->d);
     sec_words(v);
     sec_measured(v);
@@ -158,6 +159,8 @@ static void put_accuracy(struct view *v, struct view *sweep)
 {
     doc_heading(v->d, 1, "accuracy", "peakproof: accuracy of the memory "
                 "estimates");
+    view_unfinished(v->d, v->set, THIS_FOLDER);
+    if (sweep != NULL) view_unfinished(v->d, sweep->set, SWEEP_FOLDER);
     doc_para(v->d, "A peak is the highest allocated bytes of a training step "
              "less those when it began, simulated (dry device); an error is "
              "(estimate - peak) / peak, UNDER where the estimate is below. "
@@ -165,9 +168,6 @@ static void put_accuracy(struct view *v, struct view *sweep)
              "admitted is raw x 1.10.%s", v->published_here ? ""
              : " Made from the records of one folder by:");
     if (!v->published_here) doc_code(v->d, "peakproof report DIR");
-    if (!v->set->finished)
-        doc_para(v->d, "The run in this folder is not finished; what follows "
-                 "covers the cases that are.");
     if (v->published_here) put_published(v, sweep);
     else put_own(v);
 }
@@ -175,6 +175,7 @@ static void put_accuracy(struct view *v, struct view *sweep)
 static void put_device(struct view *v, const char *device, const char *title)
 {
     doc_heading(v->d, 1, "device", title);
+    view_unfinished(v->d, v->set, THIS_FOLDER);
     doc_para(v->d, "%s Error is (estimate - peak) / peak; UNDER marks an "
              "estimate below the peak.", !view_has_peak(v)
              ? "No case here has a peak."
@@ -242,6 +243,7 @@ static int write_shapes(struct work *w, struct err *e)
 
     if (rc == ERR_OK && view_has_sweep(&v)) {
         doc_heading(&d, 1, "shapes", "peakproof: waves of other shapes");
+        view_unfinished(&d, w->sweep, SWEEP_FOLDER);
         doc_para(&d, "Simulated peaks (dry device), errors (estimate - peak) "
                  "/ peak; every case twice, the first wave cold.");
         sec_sweep(&v);
@@ -329,6 +331,7 @@ int report_write(const struct report_options *o, struct report_said *said,
     buf_free(&drawn);
     said->no_gnuplot = w.pictures.no_gnuplot;
     said->warning = w.pictures.warning;
+    said->unfinished = w.set != NULL && !w.set->finished;
     record_set_free(w.set);
     record_set_free(w.worst);
     record_set_free(w.sweep);

@@ -28,6 +28,7 @@ struct report_said {
                                each */
     struct buf warning;     /* a line for each picture that was not drawn */
     bool no_gnuplot;        /* pictures were wanted, and there is none */
+    bool unfinished;        /* the pages cover a part of the run's cases */
 };
 
 /* A page is written for each device that has cases. Files are replaced

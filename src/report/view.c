@@ -127,6 +127,14 @@ const char *view_reason(const struct view *v, const char *estimator)
     return "";
 }
 
+void view_unfinished(struct doc *d, const struct record_set *s,
+                     const char *folder)
+{
+    if (!s->finished)
+        doc_para(d, "The run in %s is not finished; what follows covers the "
+                 "cases that are.", folder);
+}
+
 bool view_has_peak(const struct view *v)
 {
     int64_t i;

@@ -70,6 +70,13 @@ void view_picture(struct view *v, enum picture p, const char *caption);
 ** none does. */
 const char *view_reason(const struct view *v, const char *estimator);
 
+/* What a reader of a page knows its folders as. */
+#define THIS_FOLDER "this folder"
+#define SWEEP_FOLDER "the folder `sweep`"
+/* Where the run in a folder is not finished, a paragraph that says so, and that
+** what follows covers the cases that are. */
+void view_unfinished(struct doc *d, const struct record_set *s,
+                     const char *folder);
 /* Has any case a peak? */
 bool view_has_peak(const struct view *v);
 /* The first wave of a temperature that has a peak; -1 when there is none. */

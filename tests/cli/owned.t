@@ -157,6 +157,7 @@ $ cp copy2/cases.csv old; flock old/records.csv peakproof report old >said; grep
 > 1
 $ sed -i 's/"finished": true/"finished": false/' old/run.json; printf 'dry,two,c,0,co' >>old/records.csv; peakproof report old >said; grep -c accuracy said
 > 1
+! peakproof: warning: old: the run is not finished: what is written covers the cases that are (run --resume goes on)
 $ sed -i 's/"finished": false/"finished": true/' old/run.json; peakproof report old
 ! peakproof: old/records.csv:880: 5 cells where the header has 11
 = 3

@@ -160,6 +160,25 @@ $ sed 's/"per-rank", .*/"per-rank", "retained-rank", "heuristic", "retained-flat
 $ peakproof compare --json less more | grep -c '"id": "runs"'
 > 1
 
+# a run that was killed: what is told is told of the cases that are there
+$ cp -r less cut; sed -i 's/"finished": true/"finished": false/' cut/run.json; peakproof report cut | sed -n 1p; for f in accuracy timing; do sed -n 3,4p cut/$f.md; done
+> cut/accuracy.md
+> The run in this folder is not finished; what follows covers the cases that are.
+>
+> The run in this folder is not finished; what follows covers the cases that are.
+>
+! peakproof: warning: cut: the run is not finished: what is written covers the cases that are (run --resume goes on)
+$ peakproof explain cut it | sed -n 3p; peakproof explain less it | grep -c finished
+> The run in `cut` is not finished; this case is.
+> 0
+= 1
+$ peakproof compare less cut | sed -n 3p; peakproof compare cut less | sed -n 3p; peakproof compare cut cut | sed -n 3p; peakproof compare less less | grep -c finished
+> The new run is not finished: cases that it lacks may be to come.
+> The old run is not finished: cases that it lacks may be to come.
+> The runs are not finished: cases that one of them lacks may be to come.
+> 0
+= 1
+
 # a record that was tampered with
 $ sed -i 's/,peak,total,[0-9]*,/,peak,total,12x,/' new/records.csv; peakproof report new
 = 3

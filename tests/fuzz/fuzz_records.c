@@ -95,7 +95,7 @@ static void check_report(size_t size)
         .dir = run, .format = (enum report_format)(size & 3),
         .published = size & 4 ? "reports/published" : NULL
     };
-    struct report_said said = {BUF_INIT, BUF_INIT, false};
+    struct report_said said = {.written = BUF_INIT};
     struct buf text = BUF_INIT;
     struct run_summary sum;
     struct err e;

@@ -68,7 +68,7 @@ static int write_report(const char *dir, enum report_format format)
 {
     struct report_options o = {dir, PUBLISHED, format,
                                false};
-    struct report_said said = {BUF_INIT, BUF_INIT, false};
+    struct report_said said = {.written = BUF_INIT};
     struct err e;
     int rc = report_write(&o, &said, &e);
 

@@ -19,7 +19,7 @@ static void write_report(const char *dir, enum report_format format,
                          struct buf *written)
 {
     struct report_options o = {dir, GOLDEN "published", format, false};
-    struct report_said said = {BUF_INIT, BUF_INIT, false};
+    struct report_said said = {.written = BUF_INIT};
     struct err e;
 
     if (report_write(&o, &said, &e) != ERR_OK) fail_msg("%s", e.text);

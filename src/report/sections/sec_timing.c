@@ -75,6 +75,7 @@ void sec_timing(struct view *v)
     struct table *t;
 
     doc_heading(v->d, 1, "timing", "peakproof: times");
+    view_unfinished(v->d, v->set, THIS_FOLDER);
     doc_para(v->d, "From `timings.csv`. These differ from run to run and "
              "machine to machine; no test compares them.");
     snprintf(first, sizeof first, "%.0f to %.0f ms, first time",
