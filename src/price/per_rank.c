@@ -66,6 +66,7 @@ static void price_one_rank(const struct price_wave *w, int64_t r,
                            struct price_rank *out)
 {
     out->boundaries = rank_boundaries(w->f, r);
+    out->staged = true;
     if (w->has[LAYER_ATTENTION])
         out->attention_stage = rank_stage(w, r, LAYER_ATTENTION, out);
     if (w->has[LAYER_GDN])

@@ -104,12 +104,17 @@ struct price_facts {
 ** groups the one with the largest stage. */
 struct price_rank {
     int64_t boundaries;             /* saved layer inputs */
-    int64_t attention_stage;        /* a recomputed layer of either kind, */
-    int64_t gdn_stage;              /* its records and MoE workspace inside; */
+    /* per-rank prices a layer as one stage; per-rank-any, which walks through
+    ** it, has none: then what is marked * is 0 and says nothing */
+    bool staged;
+    int64_t attention_stage;        /* * a recomputed layer of either kind, */
+    int64_t gdn_stage;              /* * its records and MoE workspace inside;
+                                       0 where the model has none */
     int64_t attention_retained;     /* 0 where the model has none */
-    int64_t moe_workspace[LAYER_KINDS];
-    int64_t adapter_extra;          /* its own walk, not paired */
-    int64_t total;                  /* boundaries + the larger stage */
+    int64_t moe_workspace[LAYER_KINDS];     /* * */
+    int64_t adapter_extra;          /* * its own walk, not paired */
+    int64_t total;                  /* boundaries + the larger stage; without
+                                       stages the rank's raw bytes */
     /* the wave's raw bytes were this rank's layer of that kind the one at
     ** the peak, by category, with the wave's adapter gradients; the binding
     ** one sums to the estimate's raw unless the head binds */

@@ -250,19 +250,29 @@ static json_t *terms_json(const struct estimate *est, bool *ok)
     return o;
 }
 
+static json_t *workspace_json(const struct price_rank *r, bool *ok)
+{
+    json_t *o = json_object();
+
+    set(o, "attention", json_integer(r->moe_workspace[LAYER_ATTENTION]), ok);
+    set(o, "gdn", json_integer(r->moe_workspace[LAYER_GDN]), ok);
+    return o;
+}
+
+/* What is a stage's is null where there are none. */
 static json_t *rank_json(const struct price_rank *r, bool *ok)
 {
-    json_t *o = json_object(), *moe = json_object();
+    json_t *o = json_object();
+    bool s = r->staged;
 
-    set(moe, "attention", json_integer(r->moe_workspace[LAYER_ATTENTION]),
-        ok);
-    set(moe, "gdn", json_integer(r->moe_workspace[LAYER_GDN]), ok);
     set(o, "boundaries", json_integer(r->boundaries), ok);
-    set(o, "attention_stage", json_integer(r->attention_stage), ok);
-    set(o, "gdn_stage", json_integer(r->gdn_stage), ok);
+    set(o, "attention_stage",
+        s ? json_integer(r->attention_stage) : json_null(), ok);
+    set(o, "gdn_stage", s ? json_integer(r->gdn_stage) : json_null(), ok);
     set(o, "attention_retained", json_integer(r->attention_retained), ok);
-    set(o, "moe_workspace", moe, ok);
-    set(o, "adapter_extra", json_integer(r->adapter_extra), ok);
+    set(o, "moe_workspace", s ? workspace_json(r, ok) : json_null(), ok);
+    set(o, "adapter_extra", s ? json_integer(r->adapter_extra) : json_null(),
+        ok);
     set(o, "total", json_integer(r->total), ok);
     return o;
 }

@@ -26,7 +26,8 @@
 **   NAME/stages      the parts as "peakproof price" prints them. Ranks:
 **                    boundaries, attention_stage, gdn_stage,
 **                    attention_retained, moe_workspace.attention,
-**                    moe_workspace.gdn, adapter_extra, total.
+**                    moe_workspace.gdn, adapter_extra, total; those of
+**                    stages only where NAME has some.
 **   NAME/VARIANT     max, "raw": NAME with one thing changed, as the run
 **                    computes it. The report knows:
 **                    per-rank/unpaired       adapter gradients not paired

@@ -268,21 +268,23 @@ static void put_kept(struct rows *r, int64_t rank, const struct record_rank *k)
 static void put_stages(struct rows *r, int64_t rank, const char *source,
                        const struct price_rank *p)
 {
-    const struct { const char *name; int64_t bytes; } part[] = {
-        {"boundaries", p->boundaries},
-        {"attention_stage", p->attention_stage},
-        {"gdn_stage", p->gdn_stage},
-        {"attention_retained", p->attention_retained},
-        {"moe_workspace.attention", p->moe_workspace[LAYER_ATTENTION]},
-        {"moe_workspace.gdn", p->moe_workspace[LAYER_GDN]},
-        {"adapter_extra", p->adapter_extra},
-        {"total", p->total},
+    const struct { const char *name; int64_t bytes; bool there; } part[] = {
+        {"boundaries", p->boundaries, true},
+        {"attention_stage", p->attention_stage, p->staged},
+        {"gdn_stage", p->gdn_stage, p->staged},
+        {"attention_retained", p->attention_retained, true},
+        {"moe_workspace.attention", p->moe_workspace[LAYER_ATTENTION],
+         p->staged},
+        {"moe_workspace.gdn", p->moe_workspace[LAYER_GDN], p->staged},
+        {"adapter_extra", p->adapter_extra, p->staged},
+        {"total", p->total, true},
     };
     size_t i;
 
     for (i = 0; i < sizeof part / sizeof *part; i++)
-        put_record(r, rank, source, part[i].name, &part[i].bytes, STATUS_OK,
-                   NULL);
+        if (part[i].there)
+            put_record(r, rank, source, part[i].name, &part[i].bytes,
+                       STATUS_OK, NULL);
 }
 
 static int64_t sum_terms(const int64_t by[CAT_COUNT])

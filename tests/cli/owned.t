@@ -159,7 +159,7 @@ $ sed -i 's/"finished": true/"finished": false/' old/run.json; printf 'dry,two,c
 > 1
 ! peakproof: warning: old: the run is not finished: what is written covers the cases that are (run --resume goes on)
 $ sed -i 's/"finished": false/"finished": true/' old/run.json; peakproof report old
-! peakproof: old/records.csv:880: 5 cells where the header has 11
+! peakproof: old/records.csv:860: 5 cells where the header has 11
 = 3
 $ mkdir none; peakproof report none
 ! peakproof: none: no run there (peakproof run --out none writes one)

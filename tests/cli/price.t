@@ -29,6 +29,15 @@ $ peakproof price facts.json | grep -E '"(name|raw_bytes|admitted_bytes)"' | hea
 $ peakproof price facts.json >a; peakproof price - <facts.json >b; cmp a b
 $ peakproof price --json facts.json >b; cmp a b
 
+# What is a stage's is null where an estimator prices none.
+
+$ grep -E '"(name|attention_stage|gdn_stage|moe_workspace|adapter_extra)": ("per|null)' a | sort | uniq -c | sed 's/^ *//'
+> 2           "adapter_extra": null,
+> 2           "attention_stage": null,
+> 2           "gdn_stage": null,
+> 2           "moe_workspace": null,
+> 1       "name": "per-rank",
+> 1       "name": "per-rank-any",
 # A mark of byte order is no part of a text, as in CSV.
 
 $ (printf '\357\273\277'; cat facts.json) >mark.json; peakproof price mark.json >b; cmp a b

@@ -73,8 +73,8 @@ $ peakproof list --json two.lua -- len=7
 # What the rows of a case and of its peaks say, cell by cell.
 
 $ peakproof run --out rows two.lua >table; sed 's/,[0-9a-f]\{16\},ok,$/,SUM,ok,/' rows/cases.csv | sed 1d; sed 1d rows/peaks.csv
-> dry,two,ep1,,Qwen3.6-35B-A3B,8,2,1,1,1,8,bf16,random,full,"",yes,yes,train,lengths,4000,2,3584 416,2000 2000,3584,8,4000,0,balanced,0,1,,,,,,,,,,,,,439,2,SUM,ok,
-> dry,two,ep2,,Qwen3.6-35B-A3B,8,2,2,1,1,8,bf16,random,full,"",yes,yes,train,lengths,4000,2,3584 416,2000 2000,2000,8,4000,0,balanced,0,1,,,,,,,,,,,,,439,2,SUM,ok,
+> dry,two,ep1,,Qwen3.6-35B-A3B,8,2,1,1,1,8,bf16,random,full,"",yes,yes,train,lengths,4000,2,3584 416,2000 2000,3584,8,4000,0,balanced,0,1,,,,,,,,,,,,,429,2,SUM,ok,
+> dry,two,ep2,,Qwen3.6-35B-A3B,8,2,2,1,1,8,bf16,random,full,"",yes,yes,train,lengths,4000,2,3584 416,2000 2000,2000,8,4000,0,balanced,0,1,,,,,,,,,,,,,429,2,SUM,ok,
 > dry,two,ep1,0,cold,0,1455817216,1451885576,17878220800,3042,recompute,3,experts.fc2,moe_experts,28672,0,343674368,15680027648
 > dry,two,ep1,0,cold,1,1018247680,1009014680,17104371712,4153,recompute,0,experts.fc2,moe_experts,16000,0,278221312,15680027648
 > dry,two,ep2,0,cold,0,1137592832,1137200136,10770972672,1478,head,,head.index_gradient,head,16000,43868160,343282176,9145302016

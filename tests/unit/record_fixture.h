@@ -91,6 +91,7 @@ static inline void fixture_estimate(struct estimate *x, const char *name,
     for (i = 0; i < 2; i++) {
         struct price_rank *p = &x->rank[i];
         *p = (struct price_rank){.boundaries = 24 * unit,
+            .staged = true,
             .attention_stage = 30 * unit, .gdn_stage = 28 * unit,
             .attention_retained = 8 * unit, .moe_workspace = {19, 18},
             .total = 54 * unit};
