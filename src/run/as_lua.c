@@ -1,5 +1,7 @@
 /* as_lua.c - see run.h: a case as the text of a scenario */
+#include <errno.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "run/run.h"
@@ -116,19 +118,46 @@ static void put_plan(const struct scenario_case *c, struct buf *out)
         buf_puts(out, "   plan = {profile = \"old\"},\n");
 }
 
-/* Of a model that ships, its name: other machines have it elsewhere. */
+/* n bytes of text as Lua writes a string. */
+static void put_string(const char *text, size_t n, struct buf *out)
+{
+    size_t i;
+
+    buf_putc(out, '"');
+    for (i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i];
+
+        if (c == '"' || c == '\\') buf_printf(out, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f) buf_printf(out, "\\%03d", c);
+        else buf_putc(out, text[i]);
+    }
+    buf_putc(out, '"');
+}
+
+/* Of a model that ships, its name: other machines have it elsewhere. Of
+** another the whole path: a name is looked for beside the scenario that is
+** written, not beside the one that was read. */
 static void put_model(const char *path, const char *data, struct buf *out)
 {
     size_t n = strlen(data), cut = strlen(".json"), len = strlen(path);
     static const char folder[] = "/models/";
+    char *whole = NULL;
 
     if (strncmp(path, data, n) == 0
         && strncmp(path + n, folder, sizeof folder - 1) == 0
         && strcmp(path + len - cut, ".json") == 0) {
         path += n + sizeof folder - 1;
         len = strlen(path) - cut;
+    } else if ((whole = realpath(path, NULL)) != NULL) {
+        path = whole;
+        len = strlen(path);
+    } else if (errno == ENOMEM) {
+        out->failed = true;
     }
-    buf_printf(out, "model = \"%.*s\",\n", (int)len, path);
+    buf_puts(out, "model = ");
+    put_string(path, len, out);
+    buf_puts(out, ",\n");
+    free(whole);
 }
 
 void run_as_lua(const struct scenario_case *c, const char *data,

@@ -95,7 +95,7 @@ static void read_model(const struct decl *d, struct scenario_case *c)
     char near[100];
 
     decl_need(d, "model");
-    decl_text(d, "model", &c->model_path);
+    decl_path(d, "model", &c->model_path);
     name = c->model_path;
     if (find_file(L, name, "models", ".json")) {
         script_dup(L, &c->model_path, lua_tostring(L, -1));

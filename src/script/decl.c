@@ -316,16 +316,17 @@ bool decl_flag(const struct decl *d, const char *key, bool *out)
 }
 
 /* The text at -1, which holds no control characters: it ends up in CSV
-** files and messages of one line. */
-static const char *to_text(const struct decl *d, const char *key)
+** files and messages of one line. Of a path only its last name does. */
+static const char *to_text(const struct decl *d, const char *key, bool path)
 {
-    const char *text;
+    const char *text, *name;
     size_t n;
 
     if (lua_type(d->L, -1) != LUA_TSTRING) bad_type(d, key, -1, "a string");
     text = lua_tolstring(d->L, -1, &n);
     if (n == 0) decl_fail(d, key, "must not be empty");
-    if (text_plain(text, n) < n)
+    name = path && strrchr(text, '/') != NULL ? strrchr(text, '/') : text;
+    if (text_plain(name, strlen(name)) < n - (size_t)(name - text))
         decl_fail(d, key, "must not hold control characters");
     return text;
 }
@@ -334,7 +335,16 @@ bool decl_text(const struct decl *d, const char *key, char **out)
 {
     bool has = decl_get(d, key) != LUA_TNIL;
 
-    if (has) script_dup(d->L, out, to_text(d, key));
+    if (has) script_dup(d->L, out, to_text(d, key, false));
+    lua_pop(d->L, 1);
+    return has;
+}
+
+bool decl_path(const struct decl *d, const char *key, char **out)
+{
+    bool has = decl_get(d, key) != LUA_TNIL;
+
+    if (has) script_dup(d->L, out, to_text(d, key, true));
     lua_pop(d->L, 1);
     return has;
 }
@@ -345,7 +355,7 @@ bool decl_word(const struct decl *d, const char *key,
     bool has = decl_get(d, key) != LUA_TNIL;
 
     if (has) {
-        const char *text = to_text(d, key);
+        const char *text = to_text(d, key, false);
         int i = 0;
         while (words[i] != NULL && strcmp(words[i], text) != 0) i++;
         if (words[i] == NULL) decl_bad_word(d, key, text, words);

@@ -74,6 +74,8 @@ bool decl_int(const struct decl *d, const char *key, int64_t lo, int64_t hi,
               int64_t *out);
 bool decl_flag(const struct decl *d, const char *key, bool *out);
 bool decl_text(const struct decl *d, const char *key, char **out);
+/* The same, of a file: its folders may have names of any bytes. */
+bool decl_path(const struct decl *d, const char *key, char **out);
 /* Index of one of the words of the NULL-terminated list. */
 bool decl_word(const struct decl *d, const char *key,
                const char *const *words, int *out);

@@ -36,6 +36,14 @@ $ peakproof run --totals --shard 4/3 sweep.lua
 ! peakproof: run: --shard: '4/3' is not I/N, from 1/N to N/N
 = 2
 
+# A config of one's own is found from where worst.lua stands.
+
+$ cp $TOP/lua/models/tiny.json 'o"n.json'
++ own.lua
+| return {cases = {{name = "o", model = 'o"n.json', batch = batch.lengths{64}}}}
+$ peakproof run --totals --out deep/own own.lua >table; peakproof list deep/own/worst.lua | tail -1
+>   o
+
 # An interrupted run goes on to the same bytes, the worst included.
 
 $ cp -r all half; head -n 60 half/records.csv >r; cp r half/records.csv; sed -i 's/"finished": true/"finished": false/' half/run.json; peakproof run --totals --resume --out half sweep.lua -- count=12 most_tokens=5000 >/dev/null; for f in records peaks cases worst/records; do cmp half/$f.csv all/$f.csv; done

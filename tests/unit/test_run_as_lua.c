@@ -4,8 +4,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <limits.h>
+
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "run/run.h"
 #include "script_fixture.h"
 
@@ -135,10 +138,42 @@ static void test_routings(void **state)
     }
 }
 
+/* A config of one's own, in a folder whose name Lua must quote, is found from
+** where the written scenario stands. */
+static void test_own_model(void **state)
+{
+    static const char dir[] = "a\"b\\c\nd\t\x7f";
+    char path[40], whole[PATH_MAX];
+    struct scenario *a, *b;
+    struct buf config = BUF_INIT, out = BUF_INIT;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(file_read("lua/models/tiny.json", 1 << 20, &config, &e),
+                     ERR_OK);
+    assert_int_equal(file_make_dirs(fixture_path(dir), &e), ERR_OK);
+    snprintf(path, sizeof path, "%s/own.json", dir);
+    fixture_write(path, buf_text(&config));
+    a = loaded("return {cases = {{name = 'x', batch = batch.lengths{64},\n"
+               "model = 'a\"b\\\\c\\nd\\t\\127/own.json'}}}");
+    buf_puts(&out, "return {cases = {");
+    run_as_lua(&a->kase[0], "lua", &out);
+    buf_puts(&out, "}}");
+    assert_false(out.failed);
+    b = loaded(buf_text(&out));
+    assert_non_null(realpath(a->kase[0].model_path, whole));
+    assert_string_equal(b->kase[0].model_path, whole);
+    scenario_free(a);
+    scenario_free(b);
+    buf_free(&out);
+    buf_free(&config);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys), cmocka_unit_test(test_routings),
+        cmocka_unit_test(test_own_model),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
