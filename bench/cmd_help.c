@@ -56,18 +56,8 @@ static const struct {
     const char *after;
 } topics[] = {
     {"exit-codes",
-     "  0  ok\n"
-     "  1  the run failed, or a file could not be read or written\n"
-     "  2  usage: unknown command, option or value\n"
-     "  3  a bad input file: scenario, config, CSV, facts, snapshot\n"
-     "  4  a check failed (run --check, compare --check)\n"
-     "  5  device not available\n"
-     "  6  out of memory in the workload; the case is a record all the same\n"
-     "  7  wrong numbers: a loss that is not finite, or allocations or peaks\n"
-     "     that are not those of the dry device\n"
-     "130  interrupted; finished cases are kept (run --resume goes on)\n"
-     "\nWhen several cases fail, the first failed case's code counts.\n",
-     NULL, NULL},
+     "", help_exits,
+     "\nWhen several cases fail, the first failed case's code counts.\n"},
     {"environment",
      "PEAKPROOF_DATA         folder with models/, data/ and scenarios/,\n"
      "                       instead of the one beside the program\n"

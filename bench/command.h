@@ -90,9 +90,14 @@ void args_free(struct args *a);
 
 /* ---- help, generated from the tables ------------------------------------ */
 extern const struct command_option command_common[];    /* of every command */
-extern const struct command_exit { int code; const char *text; }
-    command_exits[];
+extern const struct command_exit {
+    int code;
+    const char *text;
+    const char *more;       /* goes on with it where there is room; "" */
+} command_exits[];
 extern const int command_n_exits;
+/* All of them, with what more there is to say. */
+void help_exits(struct buf *out);
 void help_program(const struct command *const *all, struct buf *out);
 void help_command(const struct command *c, struct buf *out);
 /* Every command and option; owned. */

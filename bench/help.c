@@ -7,15 +7,16 @@
 enum { WIDTH = 79, OPTION_COLUMN = 26 };
 
 const struct command_exit command_exits[] = {
-    {0, "ok"},
-    {1, "the run failed, or a file could not be read or written"},
-    {2, "usage: unknown command, option or value"},
-    {3, "a bad input file: scenario, config, CSV, facts, snapshot"},
-    {4, "a check failed"},
-    {5, "device not available"},
-    {6, "out of memory in the workload (also a record)"},
-    {7, "wrong numbers"},
-    {130, "interrupted; finished cases are kept"},
+    {0, "ok", ""},
+    {1, "the run failed, or a file could not be read or written", ""},
+    {2, "usage: unknown command, option or value", ""},
+    {3, "a bad input file: scenario, config, CSV, facts, snapshot", ""},
+    {4, "a check failed", " (run --check, compare --check)"},
+    {5, "device not available", ""},
+    {6, "out of memory in the workload (also a record)", ""},
+    {7, "wrong numbers", ": a loss that is not finite, or allocations or "
+        "peaks that are not those of the dry device"},
+    {130, "interrupted; finished cases are kept", " (run --resume goes on)"},
 };
 enum { N_EXITS = sizeof command_exits / sizeof command_exits[0] };
 const int command_n_exits = N_EXITS;
@@ -86,6 +87,20 @@ static void put_exit(struct buf *b, int code)
     for (i = 0; i < N_EXITS; i++)
         if (command_exits[i].code == code)
             buf_printf(b, "  %3d  %s\n", code, command_exits[i].text);
+}
+
+void help_exits(struct buf *out)
+{
+    enum { INDENT = 5 };
+    char text[200];
+    int i;
+
+    for (i = 0; i < N_EXITS; i++) {
+        snprintf(text, sizeof text, "%s%s", command_exits[i].text,
+                 command_exits[i].more);
+        buf_printf(out, "%3d  ", command_exits[i].code);
+        put_wrapped(out, text, INDENT, INDENT);
+    }
 }
 
 static bool may_exit(const struct command *c, int code)

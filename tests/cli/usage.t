@@ -40,6 +40,20 @@ $ peakproof help exit-cods
 ! peakproof: help: unknown topic 'exit-cods' (did you mean 'exit-codes'?)
 = 2
 
+$ peakproof help exit-codes
+>   0  ok
+>   1  the run failed, or a file could not be read or written
+>   2  usage: unknown command, option or value
+>   3  a bad input file: scenario, config, CSV, facts, snapshot
+>   4  a check failed (run --check, compare --check)
+>   5  device not available
+>   6  out of memory in the workload (also a record)
+>   7  wrong numbers: a loss that is not finite, or allocations or peaks that are
+>      not those of the dry device
+> 130  interrupted; finished cases are kept (run --resume goes on)
+>
+> When several cases fail, the first failed case's code counts.
+
 # Help goes to standard output and is the same by every way.
 
 $ peakproof --help
