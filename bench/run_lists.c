@@ -2,6 +2,7 @@
 #include "bench/run_lists.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -11,7 +12,7 @@
 
 enum { MOST = 1000 };           /* numbers of a list */
 
-struct list { int64_t v[MOST], n; };
+struct list { int64_t n, v[MOST]; };
 
 /* What each may hold; layers 0 are all. */
 static const struct rule { const char *name; int64_t lo, hi; } rules[] = {
@@ -84,12 +85,11 @@ neither:
                    r->name, whole);
 }
 
-static int read_list(const struct rule *r, const char *text, struct list *out,
-                     struct err *e)
+static int fill(const struct rule *r, const char *text, struct list *out,
+                struct err *e)
 {
     int rc = ERR_OK;
 
-    out->n = 0;
     for (; rc == ERR_OK; text += strcspn(text, ",") + 1) {
         char item[64];
         snprintf(item, sizeof item, "%.*s", (int)strcspn(text, ","), text);
@@ -99,34 +99,61 @@ static int read_list(const struct rule *r, const char *text, struct list *out,
     return rc;
 }
 
-/* Of every pair the one must divide the other, or there is no case. */
-static int check_pairs(const struct args *a, const struct list *cp,
-                       const struct list *ep, struct err *e)
+/* *out is the caller's to free, also when it fails. */
+static int read_list(const struct rule *r, const char *text, struct list **out,
+                     struct err *e)
+{
+    *out = calloc(1, sizeof **out);
+    return *out == NULL ? err_nomem(e) : fill(r, text, *out, e);
+}
+
+static const struct rule *rule_of(const char *name)
+{
+    const struct rule *r = rules;
+
+    while (r->name != NULL && strcmp(r->name, name) != 0) r++;
+    return r->name != NULL ? r : NULL;
+}
+
+int run_lists_put(const struct args *a, const char *name, struct buf *out,
+                  struct err *e)
+{
+    const struct rule *r = rule_of(name);
+    struct list *list = NULL;
+    int64_t i;
+    int rc = ERR_OK;
+
+    if (r == NULL) buf_puts(out, args_text(a, name));
+    else rc = read_list(r, args_text(a, name), &list, e);
+    for (i = 0; list != NULL && i < list->n; i++)
+        buf_printf(out, "%s%" PRId64, i > 0 ? "," : "", list->v[i]);
+    free(list);
+    return rc;
+}
+
+static bool any_divides(const struct list *cp, const struct list *ep)
 {
     int64_t i, k;
 
     for (i = 0; i < cp->n; i++)
         for (k = 0; k < ep->n; k++)
-            if (cp->v[i] % ep->v[k] == 0) return ERR_OK;
-    return err_set(e, ERR_USAGE, "run: --ep: none of %s divides --cp, %s",
-                   args_text(a, "ep"),
-                   args_has(a, "cp") ? args_text(a, "cp") : "2");
+            if (cp->v[i] % ep->v[k] == 0) return true;
+    return false;
 }
 
 int run_lists_check(const struct args *a, struct err *e)
 {
-    static const struct list usual[] = {{{2}, 1}, {{1}, 1}};
-    static struct list list, cp, ep;
-    int64_t waves = 2;
-    int i, rc = args_int(a, "waves", 1, 1000, &waves, e);
+    /* what is not given is as shapes.lua has it */
+    const char *cps = args_has(a, "cp") ? args_text(a, "cp") : "2";
+    const char *eps = args_has(a, "ep") ? args_text(a, "ep") : "1";
+    struct list *cp = NULL, *ep = NULL;
+    int rc = read_list(rule_of("cp"), cps, &cp, e);
 
-    cp = usual[0];
-    ep = usual[1];
-    for (i = 0; rc == ERR_OK && rules[i].name != NULL; i++) {
-        const char *name = rules[i].name, *text = args_text(a, name);
-        if (text == NULL) continue;
-        rc = read_list(&rules[i], text, strcmp(name, "cp") == 0 ? &cp :
-                       strcmp(name, "ep") == 0 ? &ep : &list, e);
-    }
-    return rc == ERR_OK ? check_pairs(a, &cp, &ep, e) : rc;
+    if (rc == ERR_OK) rc = read_list(rule_of("ep"), eps, &ep, e);
+    if (rc == ERR_OK && !any_divides(cp, ep))
+        rc = err_set(e, ERR_USAGE, "run: --ep: none of %s divides --cp, %s",
+                     eps, cps);
+    free(cp);
+    free(ep);
+    return rc;
 }

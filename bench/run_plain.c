@@ -44,30 +44,40 @@ static int put_model(const struct args *a, struct buf *b, struct err *e)
     return rc;
 }
 
+/* "lora_rank=8,16" of --lora-rank; nothing where it was not given. */
+static int put_setting(const struct args *a, const char *name, struct buf *b,
+                       struct err *e)
+{
+    char *p;
+
+    if (strcmp(name, "model") == 0) return put_model(a, b, e);
+    if (!args_has(a, name)) return ERR_OK;
+    buf_printf(b, "%s=", name);
+    for (p = b->data; p != NULL && *p != '\0' && *p != '='; p++)
+        if (*p == '-') *p = '_';
+    return run_lists_put(a, name, b, e);
+}
+
 int run_plain_read(const struct args *a, struct run_plain *out,
                    struct err *e)
 {
     static char shapes[] = "shapes.lua";
+    int64_t waves;
     int i, rc;
 
     out->on = args_has(a, options[0]);
     out->operand[0] = shapes;
     rc = check(a, out->on, e);
-    if (rc == ERR_OK && out->on) rc = run_lists_check(a, e);
-    for (i = 0; rc == ERR_OK && options[i] != NULL; i++) {
+    if (rc == ERR_OK) rc = args_int(a, "waves", 1, 1000, &waves, e);
+    for (i = 0; rc == ERR_OK && out->on && options[i] != NULL; i++) {
         struct buf b = BUF_INIT;
-        char *p;
 
-        if (out->on && strcmp(options[i], "model") == 0)
-            rc = put_model(a, &b, e);
-        else if (args_has(a, options[i]))
-            buf_printf(&b, "%s=%s", options[i], args_text(a, options[i]));
-        if (b.len == 0 && !b.failed) continue;
-        if (b.failed) return err_nomem(e);
-        for (p = b.data; *p != '='; p++)
-            if (*p == '-') *p = '_';
-        out->setting[out->n_setting++] = b.data;
+        rc = put_setting(a, options[i], &b, e);
+        if (rc == ERR_OK && b.failed) rc = err_nomem(e);
+        if (rc == ERR_OK && b.len > 0) out->setting[out->n_setting++] = b.data;
+        else buf_free(&b);
     }
+    if (rc == ERR_OK && out->on) rc = run_lists_check(a, e);
     return rc;
 }
 

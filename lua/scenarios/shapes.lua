@@ -1,37 +1,15 @@
 -- Every combination of a few lists: what "peakproof run --model M --lengths
--- 8k..64k:x2 --cp 2,4 ..." runs. Lists are text: "8k,16k", "8k..64k:x2" (times
--- two from one to the next) or "8k..64k:+8k".
-local units = {k = 1000, M = 1000000}
-
-local function number(text, what)
-  local digits, unit = text:match("^(%d+)([kM]?)$")
-  if not digits or #digits > 12 then
-    error(("%s: '%s' is no whole number like 8192 or 8k"):format(what, text),
-          0)
-  end
-  return math.tointeger(tonumber(digits)) * (units[unit] or 1)
-end
-
-local function range(text, what)
-  local first, last, how, step = text:match("^(%w+)%.%.(%w+):([x+])(%w+)$")
-  if not first then return {number(text, what)} end
-  first, last, step = number(first, what), number(last, what),
-                      number(step, what)
-  if step < (how == "x" and 2 or 1) or first < 1 then
-    error(("%s: '%s' never ends"):format(what, text), 0)
-  end
-  local list = {}
-  while first <= last do
-    list[#list + 1] = first
-    first = how == "x" and first * step or first + step
-  end
-  return list
-end
-
+-- 8k..64k:x2 --cp 2,4 ..." runs, which takes ranges apart. Here a list is
+-- numbers, "8192,16384".
 local function numbers(text, what)
   local list = {}
   for part in (text .. ","):gmatch("([^,]*),") do
-    for _, n in ipairs(range(part, what)) do list[#list + 1] = n end
+    local n = part:match("^%d+$") and math.tointeger(tonumber(part))
+    if not n then
+      error(("%s: '%s' is no whole number like 8192 (ranges are for "
+             .. "peakproof run --lengths)"):format(what, part), 0)
+    end
+    list[#list + 1] = n
   end
   return list
 end
@@ -43,7 +21,7 @@ return {
     model = {help = "a shipped model, or a config.json",
              default = "Qwen3.6-35B-A3B"},
     lengths = {help = "tokens of a case's one sequence",
-               default = "8k..64k:x2"},
+               default = "8000,16000,32000,64000"},
     cp = {help = "context-parallel sizes", default = "2"},
     ep = {help = "expert-parallel sizes; those that divide", default = "1"},
     lora_rank = {help = "ranks of the adapters", default = "8"},

@@ -75,6 +75,16 @@ $ peakproof run --out o --lengths 2k..8k:x2,3000 --cp 2,4 --ep 1,2,4 --layers 8 
 > shapes/8000.cp4.ep1.r8.l8
 > shapes/8000.cp4.ep2.r8.l8
 > shapes/8000.cp4.ep4.r8.l8
+
+# shapes.lua gets numbers, and takes nothing else.
+
+$ grep '"settings"' o/run.json
+>   "settings": ["lengths=2000,4000,8000,3000", "cp=2,4", "ep=1,2,4", "layers=8"],
+$ peakproof list shapes.lua -- lengths=200,300 | sed -n '$p'; peakproof list shapes.lua -- lengths=8k
+>   300.cp2.ep1.r8.l0
+!* peakproof: *shapes.lua: lengths: '8k' is no whole number like 8192 (ranges are for peakproof run --lengths)
+!...
+= 3
 $ mkdir mine; sed 's/"num_hidden_layers": 48/"num_hidden_layers": 2/' $TOP/lua/models/Qwen3-30B-A3B.json >mine/config.json; cp mine/config.json tiny.json
 + priced.sh
 | peakproof run --out o --lengths 200 --model $1 --waves 1 >/dev/null
