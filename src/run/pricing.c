@@ -45,8 +45,8 @@ static bool stated_pairs(const struct run_work *w, int64_t wave, int64_t *out)
             for (i = first; i < first + ep; i++)
                 rows += kind == LAYER_GDN ? w->plan->rank[i].gdn_rows
                                           : w->plan->rank[i].attention_rows;
-            if (routing_received(&w->c->routing, wave, l, w->model.experts,
-                                 ep, first, rows * w->model.top_k, got, &e)
+            if (routing_received(&w->routing, wave, l, w->model.experts, ep,
+                                 first, rows * w->model.top_k, got, &e)
                 != ERR_OK) return false;
             for (i = 0; i < ep; i++) out[(first + i) * layers + l] = got[i];
         }

@@ -98,6 +98,18 @@ int run_case_check(const struct scenario_case *c, struct err *e)
     return rc;
 }
 
+/* A device that computes has a router, and one EP rank receives what it
+** routes. */
+static int draw_routing(struct run_work *w, struct err *e)
+{
+    const struct scenario_case *c = w->c;
+
+    if (w->x->ops->computes || c->ep == 1 || w->model.experts == 0)
+        return ERR_OK;
+    return routing_draw(&c->routing, c->waves, w->model.layers,
+                        w->model.experts, &w->routing, e);
+}
+
 static int run_all(struct run_work *w, struct err *e)
 {
     int rc = take_memory(w, e);
@@ -107,6 +119,7 @@ static int run_all(struct run_work *w, struct err *e)
     if (rc == ERR_OK) rc = make_plan(w, e);
     if (rc == ERR_OK && w->c->labels != NULL)
         rc = run_labels_read(w, &w->labels, e);
+    if (rc == ERR_OK) rc = draw_routing(w, e);
     if (rc == ERR_OK) rc = run_price(w, e);
     if (rc == ERR_OK) rc = run_step(w, e);
     return rc;
@@ -127,6 +140,7 @@ static void work_free(struct run_work *w)
         buf_free(&w->snapshot[i]);
     free(w->snapshot);
     run_labels_free(w->labels);
+    routing_drawn_free(&w->c->routing, &w->routing);
     buf_free(&w->histogram);
     free(w->tensor);
     free(w->driver);
@@ -176,7 +190,7 @@ void run_case(const struct run_context *x, const struct scenario *s,
 {
     struct run_work w = {
         .x = x, .s = s, .c = &s->kase[i], .inventory = i == 0 && !x->totals,
-        .routed_rows = -1
+        .routed_rows = -1, .routing = s->kase[i].routing
     };
     struct err e = {ERR_OK, ""};
     int rc;

@@ -190,7 +190,7 @@ static int note_ranks(struct run_work *w, const struct ranks *r, int rc,
 
 static int run_dry(struct run_work *w, struct err *e)
 {
-    struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->c->routing,
+    struct ranks r = {.w = w, .ops = w->x->ops, .routing = &w->routing,
                       .waves = w->c->waves, .trace = !w->x->totals,
                       .snapshots = w->x->snapshots};
     int rc = ranks_run(&r, e);

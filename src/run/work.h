@@ -43,6 +43,8 @@ struct run_work {
     struct plan recorded;           /* that of a recorded layout */
     const struct plan *plan;        /* one of these; NULL: not planned */
     struct run_labels *labels;      /* from the case's file, or NULL */
+    struct routing routing;         /* the case's, on dry with loads drawn:
+                                       estimators and ranks ask many times */
     int64_t routed_rows;            /* as priced; -1: nothing is routed */
     struct run_wave *wave;          /* [c->waves] */
     struct record_tensor *tensor;
