@@ -2,6 +2,7 @@
 #include "plan/chunks.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/num.h"
 
@@ -127,11 +128,12 @@ static void sum_row(struct chunks *c, const struct sweep *s, int64_t i,
         once[s->event[n].k] += s->event[n].once;
     }
     row[0] = 0;
-    for (j = 0; j <= i; j++) {
+    for (j = 0; j < i; j++) {
         total += keys[j] * rows + once[j];
-        once[j] = 0;
-        row[j + 1] = above[num_min(j + 1, i)] + total;
+        row[j + 1] = above[j + 1] + total;
     }
+    row[i + 1] = above[i] + total + keys[i] * rows + once[i];
+    memset(once, 0, (size_t)(i + 1) * sizeof *once);
 }
 
 bool chunks_count_pairs(struct chunks *c, const struct batch *b,

@@ -165,19 +165,26 @@ int price_facts_from_plan(const struct model *m, const struct plan *p,
     return ERR_OK;
 }
 
+/* Layers of a kind have the same adapters: one of each stands for all. */
 int price_all_pending(const struct price_facts *f, int64_t **out,
                       struct err *e)
 {
+    enum layer_kind kinds[LAYER_KINDS] = {LAYER_ATTENTION, LAYER_GDN};
+    int64_t of[LAYER_KINDS + 1], *pending, i, n = f->model->layers;
+    struct model each = *f->model;
     struct param_list list;
-    size_t n = (size_t)f->model->layers + 1;
-    int64_t *pending;
-    int rc = param_list_make(f->model, f->ep, f->lora_rank, &list, e);
+    int rc;
 
+    each.layers = LAYER_KINDS;
+    each.kind = kinds;
+    rc = param_list_make(&each, f->ep, f->lora_rank, &list, e);
     if (rc != ERR_OK) return rc;
-    pending = calloc(n, sizeof *pending);
-    if (pending != NULL) param_adapter_bytes(f->model, &list, pending);
+    param_adapter_bytes(&each, &list, of);
     param_list_free(&list);
+    pending = calloc((size_t)n + 1, sizeof *pending);
     if (pending == NULL) return err_nomem(e);
+    for (i = 0; i < n; i++) pending[i] = of[f->model->kind[i]];
+    pending[n] = of[LAYER_KINDS];       /* outside the decoder */
     *out = pending;
     return ERR_OK;
 }
