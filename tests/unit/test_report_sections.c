@@ -313,6 +313,45 @@ static void test_sweep(void **state)
     compare(&f, sec_sweep, "sweep");
 }
 
+/* How many runs of totals the section tells of. */
+static void count_sweeps(struct view *v)
+{
+    struct doc d = {0}, *page = v->d;
+    struct buf text = BUF_INIT;
+    const char *at;
+    int n = 0;
+
+    v->d = &d;
+    sec_sweep(v);
+    v->d = page;
+    render_md(&d, &text);
+    for (at = buf_text(&text); (at = strstr(at, ": 1 cases, ")) != NULL; at++)
+        n++;
+    doc_para(page, "%d runs", n);
+    buf_free(&text);
+    doc_free(&d);
+}
+
+/* More scenarios than a reader is likely to run into one folder. */
+static void test_many_sweeps(void **state)
+{
+    struct folder f;
+    struct fixture x;
+    char name[16];
+    int i;
+
+    (void)state;
+    begin(&f);
+    for (i = 0; i < 20; i++) {
+        snprintf(name, sizeof name, "drawn-%d", i);
+        fixture_case(&x, name, "w", 50000000);
+        x.kase.totals = true;
+        x.kase.n_wave = 1;
+        add(&f, &x);
+    }
+    compare(&f, count_sweeps, "sweeps");
+}
+
 /* ---- other routings ------------------------------------------------------ */
 
 /* A published case under twenty-five routings: as many as the section has
@@ -346,6 +385,7 @@ int main(void)
         cmocka_unit_test(test_knowledge),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_many_sweeps),
         cmocka_unit_test(test_fidelity),
     };
 

@@ -12,7 +12,7 @@
 #include "report/sections/sections.h"
 
 enum {
-    WORST = 10, MAX_SWEEPS = 8, JSON_LIMIT = 1 << 20,
+    WORST = 10,
     LEAST_GAP = 50000       /* bytes of a term that are told, as 0.1 MB */
 };
 
@@ -31,42 +31,40 @@ static bool is_total(const struct record_found *c)
     return peaks > 0 && c->n_peak > 0;
 }
 
-/* Scenarios that have such cases. */
-static int find_sweeps(const struct view *v, const char *name[MAX_SWEEPS])
+/* Scenarios that have such cases, in their order; *name is the caller's. */
+static int64_t find_sweeps(const struct view *v, const char ***name)
 {
-    int64_t c;
-    int n = 0, i;
+    int64_t c, i, n = 0;
 
+    *name = calloc((size_t)v->n_case + 1, sizeof **name);
+    if (*name == NULL) {
+        v->d->failed = true;
+        return 0;
+    }
     for (c = 0; c < v->n_case; c++) {
         const char *s = v->kase[c]->shape.scenario;
-        for (i = 0; i < n && strcmp(name[i], s) != 0;) i++;
-        if (i == n && n < MAX_SWEEPS && is_total(v->kase[c])) name[n++] = s;
+        for (i = 0; i < n && strcmp((*name)[i], s) != 0;) i++;
+        if (i == n && is_total(v->kase[c])) (*name)[n++] = s;
     }
     return n;
 }
 
 bool view_has_sweep(const struct view *v)
 {
-    const char *name[MAX_SWEEPS];
+    int64_t c = 0;
 
-    return find_sweeps(v, name) > 0;
+    while (c < v->n_case && !is_total(v->kase[c])) c++;
+    return c < v->n_case;
 }
 
 /* What stood after "--" when the folder was run; "" where that is unknown. */
 static void put_options(struct view *v, struct buf *out)
 {
-    struct buf path = BUF_INIT;
-    const char *command = NULL, *at;
-    json_t *o = NULL;
-    struct err e;
+    const char *command, *at;
 
-    buf_printf(&path, "%s/run.json", v->set->dir);
-    if (!path.failed && js_load(path.data, JSON_LIMIT, &o, &e) == ERR_OK)
-        command = json_string_value(json_object_get(o, "command"));
+    command = json_string_value(json_object_get(v->set->run, "command"));
     at = command != NULL ? strstr(command, " -- ") : NULL;
     if (at != NULL) buf_printf(out, " (`%s`)", at + 4);
-    json_decref(o);
-    buf_free(&path);
 }
 
 static void put_counts(struct view *v, const char *scenario, int64_t waves)
@@ -234,12 +232,13 @@ static void put_sweep(struct view *v, const char *scenario)
 
 void sec_sweep(struct view *v)
 {
-    const char *name[MAX_SWEEPS];
-    int n = find_sweeps(v, name), i;
+    const char **name;
+    int64_t n = find_sweeps(v, &name), i;
 
-    if (n == 0) return;
-    doc_heading(v->d, 2, "sweep", "Waves of other shapes, drawn");
+    if (n > 0) doc_heading(v->d, 2, "sweep", "Waves of other shapes, drawn");
     for (i = 0; i < n; i++) put_sweep(v, name[i]);
+    free(name);
+    if (n == 0) return;
     doc_para(v->d, "Where `rounding` is what an estimate has too little or "
              "too much of, the cause is the allocator: which piece of a "
              "segment a tensor gets, and how much of it, depends on all that "
@@ -251,11 +250,11 @@ void sec_sweep(struct view *v)
 
 void sec_sweep_short(struct view *v, struct view *sweep)
 {
-    const char *name[MAX_SWEEPS];
-    int n = find_sweeps(sweep, name), i, k;
+    const char **name;
+    int64_t n = find_sweeps(sweep, &name), i;
+    int k;
 
-    if (n == 0) return;
-    doc_heading(v->d, 2, "shapes", "Other shapes");
+    if (n > 0) doc_heading(v->d, 2, "shapes", "Other shapes");
     for (i = 0; i < n; i++) {
         struct record_errors all;
         errors_of(sweep, name[i], &all);
@@ -277,4 +276,5 @@ void sec_sweep_short(struct view *v, struct view *sweep)
         }
         record_errors_free(&all);
     }
+    free(name);
 }
