@@ -13,15 +13,11 @@
 
 #include "mem/state.h"
 #include "snapshot/addr_map.h"
+#include "snapshot/addr_tree.h"
 
 #define MIB (UINT64_C(1) << 20)
 
 enum { NONE = -1 };
-
-/* Where no cached block begins, all are looked through for the one that holds
-** the address; a trace in which more begin so is said to contradict itself,
-** or it would take the square of its events. */
-enum { MISFITS_MOST = 4096 };
 
 struct tile {
     uint64_t addr, size;
@@ -38,6 +34,9 @@ struct walker {
     struct addr_map at;     /* to tiles, by their first address */
     struct addr_map end;    /* to the last tiles of expandable pieces, by
                                their end */
+    struct addr_tree order; /* all tiles, once one was looked for by an
+                               address inside it: few traces need it */
+    bool ordered;
     struct tile *tile;
     int64_t n, cap, unused; /* unused: linked by next */
     struct replay_bytes now;
@@ -78,9 +77,19 @@ static int64_t new_tile(struct walker *w)
     return w->n++;
 }
 
+/* Makes a tile one that is found. */
+static bool place_tile(struct walker *w, int64_t t)
+{
+    uint64_t addr = w->tile[t].addr;
+
+    return addr_map_put(&w->at, addr, t)
+        && (!w->ordered || addr_tree_put(&w->order, addr, t));
+}
+
 static void drop_tile(struct walker *w, int64_t t)
 {
     addr_map_remove(&w->at, w->tile[t].addr);
+    if (w->ordered) addr_tree_remove(&w->order, w->tile[t].addr, t);
     w->tile[t].next = w->unused;
     w->unused = t;
 }
@@ -118,7 +127,7 @@ static bool cut(struct walker *w, int64_t t, uint64_t size)
     if (r->next != NONE) w->tile[r->next].prev = rest;
     x->next = rest;
     x->size = size;
-    return addr_map_put(&w->at, r->addr, rest) && note_end(w, rest);
+    return place_tile(w, rest) && note_end(w, rest);
 }
 
 /* Joins a cached tile with the next one when that is cached too. */
@@ -166,7 +175,7 @@ static int add_memory(struct walker *w, uint64_t addr, uint64_t bytes,
         w->tile[prev].next = t;
     }
     if (next != NONE) w->tile[next].prev = t;
-    if (!addr_map_put(&w->at, addr, t) || !note_end(w, t))
+    if (!place_tile(w, t) || !note_end(w, t))
         return err_nomem(w->e);
     w->now.reserved += bytes;
     raise_peak(&w->out->peak.reserved, w->now.reserved);
@@ -176,31 +185,51 @@ static int add_memory(struct walker *w, uint64_t addr, uint64_t bytes,
 
 /* ---- the cached tile at an address -------------------------------------- */
 
-/* The cached tile that addr lies in; looks at all. */
-static int64_t find_holding(const struct walker *w, uint64_t addr)
+static int put_in_order(struct walker *w)
 {
     for (int64_t t = 0; t < w->n; t++) {
-        const struct tile *x = &w->tile[t];
+        uint64_t addr = w->tile[t].addr;
 
-        if (addr_map_get(&w->at, x->addr) == t && !x->in_use
-            && x->addr < addr && addr - x->addr < x->size)
-            return t;
+        if (addr_map_get(&w->at, addr) == t
+            && !addr_tree_put(&w->order, addr, t))
+            return err_nomem(w->e);
     }
-    return NONE;
+    w->ordered = true;
+    return ERR_OK;
+}
+
+/* The cached tile that addr lies in, NONE if there is no such. */
+static int find_holding(struct walker *w, uint64_t addr, int64_t *out)
+{
+    int rc = w->ordered ? ERR_OK : put_in_order(w);
+    int64_t t;
+
+    *out = NONE;
+    if (rc != ERR_OK) return rc;
+    t = addr_tree_up_to(&w->order, addr);
+    if (t >= 0 && !w->tile[t].in_use
+        && addr - w->tile[t].addr < w->tile[t].size)
+        *out = t;
+    return ERR_OK;
 }
 
 /* The cached tile that begins at addr, cut free of what comes before it when
 ** there is such (a block always begins one, pages that are unmapped need
 ** not); NONE: memory that is not there, or in use. */
-static int64_t cached_at(struct walker *w, uint64_t addr, bool block)
+static int cached_at(struct walker *w, uint64_t addr, bool block,
+                     int64_t *out)
 {
     int64_t t = addr_map_get(&w->at, addr);
+    int rc;
 
-    if (t != NONE) return w->tile[t].in_use ? NONE : t;
-    if (block && ++w->out->misfits > MISFITS_MOST) return NONE;
-    t = find_holding(w, addr);
-    if (t == NONE || !cut(w, t, addr - w->tile[t].addr)) return NONE;
-    return w->tile[t].next;
+    *out = t != NONE && !w->tile[t].in_use ? t : NONE;
+    if (t != NONE) return ERR_OK;
+    if (block) w->out->misfits++;
+    rc = find_holding(w, addr, &t);
+    if (rc != ERR_OK || t == NONE) return rc;
+    if (!cut(w, t, addr - w->tile[t].addr)) return err_nomem(w->e);
+    *out = w->tile[t].next;
+    return ERR_OK;
 }
 
 /* ---- events ------------------------------------------------------------- */
@@ -235,8 +264,10 @@ static int do_alloc(struct walker *w, int64_t i)
 {
     const struct snapshot_event *v = &w->d->event[i];
     uint64_t size = mem_round(w->c, v->bytes);
-    int64_t t = cached_at(w, v->addr, true);
+    int64_t t;
+    int rc = cached_at(w, v->addr, true, &t);
 
+    if (rc != ERR_OK) return rc;
     if (t == NONE || w->tile[t].size < v->bytes)
         return contradiction(w, i, "alloc");
     if (size > w->tile[t].size) size = w->tile[t].size;
@@ -289,9 +320,11 @@ static int do_segment_free(struct walker *w, int64_t i)
 static int do_unmap(struct walker *w, int64_t i)
 {
     const struct snapshot_event *v = &w->d->event[i];
-    int64_t t = cached_at(w, v->addr, false);
     struct tile *x;
+    int64_t t;
+    int rc = cached_at(w, v->addr, false, &t);
 
+    if (rc != ERR_OK) return rc;
     if (t == NONE || w->tile[t].size < v->bytes || !w->tile[t].expandable)
         return contradiction(w, i, "segment_unmap");
     if (w->tile[t].size > v->bytes && !cut(w, t, v->bytes))
@@ -451,6 +484,7 @@ int walk_device(const struct snapshot *s, int64_t device, const char *origin,
     free(w.tile);
     addr_map_free(&w.at);
     addr_map_free(&w.end);
+    addr_tree_free(&w.order);
     if (rc != ERR_OK) {
         walk_free(&result);
         return rc;

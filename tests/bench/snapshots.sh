@@ -1,7 +1,8 @@
 #!/bin/sh
 # usage: snapshots.sh BUILD
-# Times replay on a snapshot of 4 MB, and with a timeline on one of a million
-# events (about 445 MB, kept in BUILD); Python's unpickler beside it. Needs
+# Times replay on a snapshot of 4 MB, with a timeline on one of a million events
+# (about 445 MB, kept in BUILD), and on two whose blocks give back the pages
+# inside them, the second of twice as many; Python's unpickler beside it. Needs
 # python3.
 build=$1
 command -v python3 >/dev/null || { echo 'no python3: not run'; exit 0; }
@@ -37,4 +38,9 @@ for events in 10000 1000000; do
     file=$build/bench-snapshot.$events.pickle
     [ -e "$file" ] || python3 tests/bench/make_snapshot.py "$file" $events 110
     measure "$file" $((events > 100000 ? 3 : 20))
+done
+for blocks in 20000 40000; do
+    file=$build/bench-unmaps.$blocks.pickle
+    [ -e "$file" ] || python3 tests/bench/make_unmaps.py "$file" $blocks
+    measure "$file" 10
 done
