@@ -46,3 +46,8 @@ $ echo 'estimator{name = "huge", price = function(f) return {raw = math.maxinteg
 $ peakproof report ""
 ! peakproof: report: an operand is empty (an unset variable?)
 = 2
+
+# The columns that README.md tells of are those of the file.
+
+$ awk -F'|' '/^\| columns of `peaks.csv`/ { on = 1; next } !/^\|/ { on = 0 } on { print $2 }' $TOP/README.md | grep -o '`[a-z_]*`' | tr -d '`' >told; head -n 1 o/peaks.csv | tr , '\n' | cmp told -; wc -l <told
+> 18
