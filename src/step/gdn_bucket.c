@@ -169,7 +169,7 @@ int gdn_buckets_make(struct gdn_flow *f, const struct plan *p)
     return rc;
 }
 
-int gdn_bucket_recorded(struct gdn_flow *f, int64_t cp, int64_t rows)
+int gdn_bucket_recorded(struct gdn_flow *f, int64_t rows)
 {
     struct gdn_bucket *k;
 
@@ -182,6 +182,5 @@ int gdn_bucket_recorded(struct gdn_flow *f, int64_t cp, int64_t rows)
     k->n_state = 1;
     k->init[0] = -1;
     k->level->piece[0] = (struct dev_piece){0, rows, 0, -1};
-    (void)cp;
     return ERR_OK;
 }

@@ -246,7 +246,7 @@ static int make_buckets(struct gdn_flow *f, const struct step *s)
     const struct plan *p = s->c.plan;
 
     if (!p->exact)
-        return gdn_bucket_recorded(f, p->cp, s->rp->gdn_rows);
+        return gdn_bucket_recorded(f, s->rp->gdn_rows);
     if (s->cp > 1) return make_ranks(f, p, s->c.rank);
     return gdn_buckets_make(f, p);
 }

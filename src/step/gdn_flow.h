@@ -26,7 +26,6 @@
 
 #include "step/tensor.h"
 
-
 struct gdn_level {
     struct dev_piece *piece;    /* of this rank; state rows as above */
     int64_t n_piece;
@@ -86,7 +85,7 @@ void gdn_flow_free(struct gdn_flow *f);
 /* The buckets of a rank alone; recorded: all rows are one piece. ERR_OK or
 ** ERR_RUN (memory); gdn_flow_free in any case. */
 int gdn_buckets_make(struct gdn_flow *f, const struct plan *p);
-int gdn_bucket_recorded(struct gdn_flow *f, int64_t cp, int64_t rows);
+int gdn_bucket_recorded(struct gdn_flow *f, int64_t rows);
 
 static inline struct gdn_kept *gdn_kept_of(const struct step *s)
 {

@@ -13,15 +13,12 @@ int weights_new(struct step *s);        /* baseline: base, LoRA, moments */
 void weights_layer(struct step *s);
 void weights_layer_drop(struct step *s);
 /* The first contents of a parameter, on devices that compute: numbers of the
-** generator (weights_fill.c), or a checkpoint's (weights_load.c; base only).
-** weights_name makes a tensor's full name, layer -1 outside the decoder. */
+** generator (weights_fill.c), or a checkpoint's (weights_load.c; base only). */
 void weights_fill(struct step *s, const struct param *p, struct mat x);
 void weights_load(struct step *s, const struct param *p, struct mat x);
 /* An adapter tensor or a moment of one, from s->c.adapters (adapters.c). */
 void adapters_load(struct step *s, const struct param *p,
                    enum peft_part part, struct mat x);
-void weights_name(const struct step *s, int64_t layer, const char *tensor,
-                  char *out, size_t cap);
 void workspace_use(struct step *s, enum workspace w);
 /* The gradient tensors of an adapter, which its backward is about to write,
 ** once a wave; allocated at the first call. */

@@ -86,12 +86,6 @@ static struct spread spread_of(const struct step *s, const struct param *p,
     return (struct spread){sqrt(3.0 / (double)fan_in(p, cols)), 0};
 }
 
-void weights_name(const struct step *s, int64_t layer, const char *tensor,
-                  char *out, size_t cap)
-{
-    stored_full_name(s->m, layer, tensor, out, cap);
-}
-
 /* The logarithm of A, which is uniform: made on the host, a number a head. */
 static void fill_a_log(struct step *s, const char *name, struct mat x)
 {
@@ -118,7 +112,7 @@ void weights_fill(struct step *s, const struct param *p, struct mat x)
 
     if (is_routed(p))
         first = (uint64_t)(s->c.rank % s->c.ep * p->count);
-    weights_name(s, p->layer, p->tensor, name, sizeof name);
+    stored_full_name(s->m, p->layer, p->tensor, name, sizeof name);
     if (s->c.init != INIT_OWN && ends_in(p->tensor, "A_log")) {
         fill_a_log(s, name, x);
         return;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "safetensors.h"
+#include "model/weights_map.h"
 #include "step_world.h"
 
 enum { H = 16, FFN = 8, EXPERTS = 4, KEY_HEADS = 2, K = 4, VALUE = 2 * 8 };
@@ -25,7 +26,7 @@ static void put(const struct source *w, const char *name, const int64_t *dim,
     int64_t i, n = 1;
 
     for (i = 0; i < n_dim; i++) n *= dim[i];
-    weights_name(w->s, w->layer, name, full, sizeof full);
+    stored_full_name(w->s->m, w->layer, name, full, sizeof full);
     st_tensor(w->out, full, dim, n_dim);
     st_f32(w->out, x, n);
 }
@@ -47,7 +48,7 @@ static void put_groups(const struct source *w, const char *name,
     int i;
 
     for (i = 0; i < n; i++) dim[0] += KEY_HEADS * p[i].rows;
-    weights_name(w->s, w->layer, name, full, sizeof full);
+    stored_full_name(w->s->m, w->layer, name, full, sizeof full);
     st_tensor(w->out, full, dim, 2);
     for (j = 0; j < KEY_HEADS; j++)
         for (i = 0; i < n; i++)

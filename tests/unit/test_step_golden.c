@@ -12,6 +12,7 @@
 
 #include "golden.h"
 #include "base/random.h"
+#include "model/weights_map.h"
 #include "step_world.h"
 
 #define MODEL "tests/golden/ops/model.bin"
@@ -99,7 +100,8 @@ static void compare_param(const struct session *x, const struct golden *file,
     struct gap g = {0, 0};
     char name[256];
 
-    weights_name(x->r[0].s, p->layer, p->tensor, name, sizeof name);
+    stored_full_name(x->r[0].s->m, p->layer, p->tensor, name,
+                     sizeof name);
     want = find_in(file, part, name);
     assert_int_equal(want->count, p->count * ranks);
     for (q = 0; q < ranks; q++) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "hf_case.h"
+#include "model/weights_map.h"
 
 #define CASES "tests/golden/hf/cases.jsonl"
 #define TORCH_F32 "tests/golden/hf/f32.jsonl"
@@ -52,7 +53,8 @@ static struct print print_of(const struct session *x, const struct param *p,
     struct print f = {0, 0};
     char name[256], full[260];
 
-    weights_name(x->r[0].s, p->layer, p->tensor, name, sizeof name);
+    stored_full_name(x->r[0].s->m, p->layer, p->tensor, name,
+                     sizeof name);
     snprintf(full, sizeof full, "%s#", name);
     for (q = 0; q < ranks; q++) {
         const struct adapter *a = &x->r[q].s->lw[p->layer].site[p->site];
