@@ -33,8 +33,7 @@ struct cuda_info {
 
 /* As the libraries number themselves (13000 is CUDA 13.0, 22703 NCCL
 ** 2.27.3). 0: nccl in a module built without it, cublas and nccl where the
-** library is not found, driver where there is
-** none. */
+** library is not found, driver where there is none. */
 struct cuda_versions { int driver, runtime, cublas, nccl; };
 
 /* A rank's place among its peers. id is the same on all, from nccl_id of one

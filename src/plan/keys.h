@@ -1,6 +1,5 @@
 /*
-** keys.h - which rows' keys each rank fetches, from whom and when. Used
-** inside the module.
+** keys.h - which rows' keys each rank fetches, from whom and when.
 ** Inside src/plan.
 */
 #ifndef PLAN_KEYS_H

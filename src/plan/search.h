@@ -1,7 +1,6 @@
 /*
 ** search.h - which rank owns which chunk, and in which round its keys are
-** fetched: the attention layout (planner.md 4 and 5). Used inside the
-** module.
+** fetched: the attention layout (planner.md 4 and 5).
 ** Inside src/plan.
 */
 #ifndef PLAN_SEARCH_H

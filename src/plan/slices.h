@@ -1,6 +1,5 @@
 /*
-** slices.h - the slices of one stage, built query by query. Used inside the
-** module.
+** slices.h - the slices of one stage, built query by query.
 ** Inside src/plan.
 */
 #ifndef PLAN_SLICES_H

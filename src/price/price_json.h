@@ -2,12 +2,14 @@
 ** price_json.h - facts and estimates as JSON: what "peakproof price" reads
 ** and prints, and "peakproof plan --facts" prints.
 **
-** The formats are frozen (format 1); README's help shows them. Byte counts
-** are JSON integers. Facts are read strictly: an unknown, missing or repeated
-** key, a wrong type, a negative or too large number is ERR_INPUT naming file
-** and key. Keys that may be null may be left out (routed_rows,
-** hybridep_held_rows, packed_length), and q_full (then a stage with as many
-** queries as the rank has attention rows counts as full); nothing else.
+** The formats are frozen (format 1); "peakproof help price" tells their keys.
+** Byte counts are JSON integers. Facts are read strictly: an unknown, missing
+** or repeated key, a wrong type, a negative or too large number is ERR_INPUT
+** naming file and key. Keys that may be null may be left out (routed_rows,
+** hybridep_held_rows, packed_length), and so may q_full (then a stage with as
+** many queries as the rank has attention rows counts as full), what
+** per-rank-any alone reads of a group, load_cv, and what put_kept of
+** price_json.c leaves out: how the step runs where it runs as it usually does.
 */
 #ifndef PRICE_PRICE_JSON_H
 #define PRICE_PRICE_JSON_H
@@ -31,7 +33,8 @@ int price_facts_to_json(const struct price_facts *f, json_t **out,
                         struct err *e) MUST_CHECK;
 
 /* {"format": 1, "estimates": [...]}; the caller owns *out. Bytes are null
-** where an estimate is not priced at all. */
+** where an estimate is not priced at all, and of a rank's stages where the
+** estimator has none. */
 int price_estimates_to_json(const struct estimate *const *est, int64_t n,
                             json_t **out, struct err *e) MUST_CHECK;
 

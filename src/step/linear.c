@@ -1,5 +1,5 @@
 /*
-** linear.c - frozen linear layers with adapters: see internal.h.
+** linear.c - frozen linear layers with adapters: see linear.h.
 **
 ** y = x W^T + s (x A^T) B^T (model.md 3.4). Weights are [out, in], A is
 ** [r, in], B [out, r], all in the activation type. Projections of one input

@@ -1,4 +1,4 @@
-/* rows.c - exchanges of rows between ranks: see internal.h */
+/* rows.c - exchanges of rows between ranks: see rows.h */
 #include "step/rows.h"
 
 #include <assert.h>

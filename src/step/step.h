@@ -44,8 +44,9 @@ struct step_config {
     const struct model *model;
     const struct plan *plan;
     int64_t rank;           /* context-parallel rank */
-    int64_t ep;             /* divides the plan's cp: groups of ep ranks in
-                               a row share the experts among them */
+    int64_t ep;             /* divides the plan's cp x tp: groups of ep ranks
+                               in a row, tensor-parallel ones first, share
+                               the experts among them */
     int64_t pp;             /* pipeline stages: 0 and 1 are what runs */
     struct mode mode;
     int64_t lora_rank;      /* 0: no adapters */

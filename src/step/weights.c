@@ -1,6 +1,6 @@
 /*
 ** weights.c - base weights, adapters, their gradients and Adam's moments of
-** one rank, and the GEMM workspaces: see internal.h.
+** one rank, and the GEMM workspaces: see weights.h.
 **
 ** Everything here but gradients and workspaces is baseline: allocated by
 ** step_new, before any wave. The list of parameters is model/param.h's; this
