@@ -81,10 +81,10 @@ static int check_row(const struct step *s, const struct host_rows *h,
 
 static void add_label(struct step *s, int64_t row)
 {
-    struct range *last = s->label + s->n_label - 1;
+    struct range *next = s->label + s->n_label;
 
-    if (s->n_label > 0 && last->start + last->len == row)
-        last->len++;
+    if (s->n_label > 0 && next[-1].start + next[-1].len == row)
+        next[-1].len++;
     else
         s->label[s->n_label++] = (struct range){row, 1};
 }
@@ -193,7 +193,9 @@ static void rotary_table(struct step *s)
         .positions = s->m->rope.positions);
 }
 
-/* One row's angles on the host, as k_rotary_table makes them. */
+/* One row's angles on the host, as k_rotary_table makes them where positions
+** are not scaled: families with scaled ones ("llama3") are no hybrids, and
+** have the table. */
 static void put_angles(const struct step *s, int32_t position, char *out)
 {
     int64_t n = s->m->rotary_dim / 2, i;

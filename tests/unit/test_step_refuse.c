@@ -167,10 +167,45 @@ static void test_limit(void **state)
     d->ops->close(d);
 }
 
+/* A device that computes has something to compute on. */
+static void test_no_tokens(void **state)
+{
+    struct batch b;
+    struct world w;
+    struct plan_options o = {.cp = 1};
+    struct dev_options act = {.act = DT_F32};
+    struct mem_config mc = {0};
+    struct step_config c;
+    struct step_result res;
+    struct step *s;
+    struct dev *d;
+    struct mem *m;
+    struct err e;
+    int64_t length = 8;
+
+    (void)state;
+    case_model("lua/models/tiny.json", 0, &w.m);
+    case_need(batch_from_lengths(&length, 1, &b, &e), &e);
+    case_need(plan_make(&w.m, &b, &o, &w.p, &e), &e);
+    c = case_config(&w.m, &w.p, 0, 1);
+    case_need(dev_cpu.open(&act, &d, &e), &e);
+    case_need(mem_new(&mc, d->source, &m, &e), &e);
+    case_need(step_new(&c, d, m, NULL, &s, &e), &e);
+    assert_int_equal(step_wave(s, 0, NULL, &res, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "batch: a device that computes needs"));
+    step_free(s);
+    mem_free_all(m);
+    d->ops->close(d);
+    plan_free(&w.p);
+    batch_free(&b);
+    model_free(&w.m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_config),
+        cmocka_unit_test(test_no_tokens),
         cmocka_unit_test(test_experts),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_every_segment_fails),
