@@ -306,7 +306,8 @@ static struct kept at_fc1(const struct rank *r, const struct kept *layers)
     int64_t n = last_rows(r), act = block_of(r, r->ffn, n);
 
     if (price_has_grad(r->f) && keeps_mlps(r->f)) {
-        k.term[CAT_SHARED_EXPERT] -= (r->fused ? 1 : 3) * act;
+        act = num_smul(r->fused ? 1 : 3, act);      /* not there yet */
+        k.term[CAT_SHARED_EXPERT] -= num_min(act, k.term[CAT_SHARED_EXPERT]);
         add(&k, CAT_WORKSPACE, bytes_of(r, 4 * r->ffn, n));
         return k;
     }
@@ -357,7 +358,7 @@ static struct kept at_loss(const struct rank *r, const struct kept *after)
 /* Logits of a chunk, their gradient and its scatter. */
 static struct kept at_head(const struct rank *r, const struct kept *after)
 {
-    int64_t rows = num_min(512, r->f->head_rows);
+    int64_t rows = num_min(HEAD_CHUNK, r->f->head_rows);
     struct kept k = *after;
 
     add(&k, CAT_HEAD, bytes_of(r, 3 * PRICE_ELEMENT * r->m->vocab, rows));

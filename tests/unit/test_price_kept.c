@@ -208,6 +208,37 @@ static void test_refused(void **state)
     free(x);
 }
 
+/* As many rows as facts can have, of the widest MLP: bytes beyond 64 bits are
+** told, and nothing of them overflows on the way. */
+static void test_too_big(void **state)
+{
+    struct price_group *group = calloc(PRICE_MAX_GROUPS, sizeof *group);
+    struct model m = help_model("lua/models/Qwen3-1.7B.json", 2);
+    struct estimate *x = malloc(sizeof *x);
+    int64_t rows = PRICE_MAX_ROWS, i;
+    struct price_facts f;
+    struct err e;
+
+    (void)state;
+    price_facts_init(&f);
+    m.ffn = MODEL_MAX_WIDTH;
+    f.model = &m;
+    f.mode.recompute = RECOMPUTE_NONE;
+    f.mode.eager = true;        /* three tensors of it, not one */
+    f.group = group;
+    f.n_group = PRICE_MAX_GROUPS;
+    for (i = 0; i < f.n_group; i++)
+        group[i] = (struct price_group){
+            .grad = true, .slot = "policy", .attention_rows = &rows,
+            .gdn_rows = &rows, .routed_rows = -1,
+        };
+    assert_int_equal(price_kept_rank(&f, x, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "do not fit 64-bit"));
+    model_free(&m);
+    free(group);
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +248,7 @@ int main(void)
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_too_big),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
