@@ -8,6 +8,8 @@
 #ifndef MODEL_PARAM_H
 #define MODEL_PARAM_H
 
+#include <stdbool.h>
+
 #include "model/model.h"
 
 /* One projection that may carry an adapter. LoRA A is [r, in], B [out, r];
@@ -22,6 +24,12 @@ enum site {
     SITE_MLP_GATE, SITE_MLP_UP, SITE_MLP_DOWN,  /* dense members */
     SITE_COUNT
 };
+
+/* Of the routed experts: each rank has its own. */
+static inline bool site_is_routed(enum site s)
+{
+    return s == SITE_EXPERT_UP || s == SITE_EXPERT_DOWN;
+}
 
 enum param_role { PARAM_BASE, PARAM_LORA_A, PARAM_LORA_B };
 

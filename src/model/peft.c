@@ -318,8 +318,9 @@ static int read_state(const struct peft *f, const struct param *p,
     const struct checkpoint_tensor *t;
     int rc;
 
-    if (peft_is_routed(p)) dim[0] = f->m->experts;
-    rc = checkpoint_find(f->c, name, dim, peft_is_routed(p) ? 3 : 2, &t, e);
+    if (site_is_routed(p->site)) dim[0] = f->m->experts;
+    rc = checkpoint_find(f->c, name, dim, site_is_routed(p->site) ? 3 : 2, &t,
+                         e);
     return rc == ERR_OK
         ? checkpoint_read(f->c, t, first * own, p->count, out, e) : rc;
 }

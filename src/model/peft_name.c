@@ -8,11 +8,6 @@
 
 #define FUSED_MODULE "linear_attn.in_proj_qkvz"
 
-bool peft_is_routed(const struct param *p)
-{
-    return p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN;
-}
-
 bool peft_is_fused(const struct model *m, const struct param *p)
 {
     return m->names->fused_qkvz != NULL
@@ -83,7 +78,7 @@ void peft_shape(const struct model *m, const struct param *p, int64_t r,
     bool a = p->role == PARAM_LORA_A, fused = peft_is_fused(m, p);
     int64_t rank = fused && blocks ? 2 * r : r;
 
-    if (peft_is_routed(p)) {
+    if (site_is_routed(p->site)) {
         dim[0] = a ? m->experts * r : p->dim[2];
         dim[1] = a ? p->dim[1] : m->experts * r;
         return;
@@ -98,13 +93,13 @@ int64_t peft_index(const struct model *m, const struct param *p, int64_t r,
     int64_t expert, j, x, e = m->experts;
     int64_t shift = blocks && p->site == SITE_GDN_Z ? r : 0;
 
-    if (peft_is_routed(p) && p->role == PARAM_LORA_A) {
+    if (site_is_routed(p->site) && p->role == PARAM_LORA_A) {
         j = i % r;                          /* [expert, x, j] */
         x = i / r % p->dim[1];
         expert = first + i / r / p->dim[1];
         return (expert * r + j) * p->dim[1] + x;
     }
-    if (peft_is_routed(p)) {
+    if (site_is_routed(p->site)) {
         x = i % p->dim[2];                  /* [expert, j, x] */
         j = i / p->dim[2] % r;
         expert = first + i / p->dim[2] / r;

@@ -10,7 +10,6 @@
 
 #define PEFT_NAME 256
 
-bool peft_is_routed(const struct param *p);
 /* A part of in_proj_qkvz, where the family fuses. */
 bool peft_is_fused(const struct model *m, const struct param *p);
 /* The tensor that holds p, the optimizer's of a part, and the module as

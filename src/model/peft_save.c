@@ -166,7 +166,7 @@ static int save_moments(const struct peft_source *s, const char *path,
             if (p->role == PARAM_BASE) continue;
             peft_state_name(s->m, p, (enum peft_part)part, name);
             safetensors_put(&f, name, s->moments, p->dim,
-                            peft_is_routed(p) ? 3 : 2, s->value[part][i]);
+                            site_is_routed(p->site) ? 3 : 2, s->value[part][i]);
         }
     safetensors_put(&f, "step", CKPT_F64, &one, 1, &step);
     return safetensors_save(&f, path, e);

@@ -94,7 +94,7 @@ static int64_t own_dims(const struct model *m, const struct param *p,
     int64_t n = 4;
 
     memcpy(dim, p->dim, 4 * sizeof *dim);
-    if (p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN)
+    if (site_is_routed(p->site))
         dim[0] = m->experts;
     while (n > 1 && dim[n - 1] == 1) n--;
     return n;

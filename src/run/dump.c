@@ -237,7 +237,7 @@ static void put_gradient(struct safetensors *f, const struct ranks *r,
                          int64_t wave, const struct param *p, int64_t i,
                          int64_t own)
 {
-    bool routed = p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN;
+    bool routed = site_is_routed(p->site);
     double *x = malloc((size_t)(p->count + 1) * sizeof *x);
     char name[256];
     int64_t q;

@@ -12,9 +12,7 @@
 /* The first of this rank's experts; 0 for what every rank has whole. */
 static int64_t first_expert(const struct step *s, const struct param *p)
 {
-    bool routed = p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN;
-
-    return routed ? s->c.rank % s->c.ep * s->local_experts : 0;
+    return site_is_routed(p->site) ? s->c.rank % s->c.ep * s->local_experts : 0;
 }
 
 void adapters_load(struct step *s, const struct param *p,

@@ -83,7 +83,7 @@ static struct tensor *slot_of(struct step *s, const struct param *p)
 ** of an adapter may be a rank of 1. */
 static void shape_of(const struct param *p, int64_t *rows, int64_t *cols)
 {
-    bool routed = p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN;
+    bool routed = site_is_routed(p->site);
     int d = p->role == PARAM_BASE ? 3 : routed ? 2 : 1;
 
     while (p->role == PARAM_BASE && d > 0 && p->dim[d] == 1) d--;
@@ -276,7 +276,7 @@ void adapters_drop(struct step *s)
 static void reduce_one(struct step *s, enum site site, struct adapter *a,
                        int64_t unused)
 {
-    bool expert = site == SITE_EXPERT_UP || site == SITE_EXPERT_DOWN;
+    bool expert = site_is_routed(site);
     int every = expert ? (int)s->c.ep : 1;
 
     (void)unused;

@@ -22,15 +22,10 @@ static bool ends_in(const char *s, const char *tail)
     return n >= t && strcmp(s + n - t, tail) == 0;
 }
 
-static bool is_routed(const struct param *p)
-{
-    return p->site == SITE_EXPERT_UP || p->site == SITE_EXPERT_DOWN;
-}
-
 /* The width that the tensor is multiplied with. */
 static int64_t fan_in(const struct param *p, int64_t cols)
 {
-    return is_routed(p) && p->role != PARAM_BASE ? p->dim[1] : cols;
+    return site_is_routed(p->site) && p->role != PARAM_BASE ? p->dim[1] : cols;
 }
 
 /* Uniform numbers of this standard deviation. */
@@ -110,7 +105,7 @@ void weights_fill(struct step *s, const struct param *p, struct mat x)
     char name[256];
     uint64_t first = 0;
 
-    if (is_routed(p))
+    if (site_is_routed(p->site))
         first = (uint64_t)(s->c.rank % s->c.ep * p->count);
     stored_full_name(s->m, p->layer, p->tensor, name, sizeof name);
     if (s->c.init != INIT_OWN && ends_in(p->tensor, "A_log")) {

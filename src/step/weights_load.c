@@ -62,9 +62,7 @@ static const struct checkpoint_tensor *find(struct loader *l, int64_t i)
 static void load_plain(struct loader *l)
 {
     const struct checkpoint_tensor *t = find(l, 0);
-    bool routed = l->p->site == SITE_EXPERT_UP
-        || l->p->site == SITE_EXPERT_DOWN;
-    int64_t rank = routed ? l->s->c.rank % l->s->c.ep : 0;
+    int64_t rank = site_is_routed(l->p->site) ? l->s->c.rank % l->s->c.ep : 0;
 
     if (t != NULL) take(l, t, rank * l->p->count, l->p->count);
 }
