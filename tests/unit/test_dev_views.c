@@ -269,10 +269,36 @@ static void test_no_rows(void **state)
     }
 }
 
+/* What no stage and no plan has is told, with the kernel's name. */
+static void test_bad_lists(void **state)
+{
+    struct slice beyond = {.q = 0, .n_q = 3, .k = 0, .n_k = 9};
+    struct dev_piece short_of = {2, -1, -1, -1};
+    struct fix f;
+    struct mat x, h;
+
+    (void)state;
+    fix_open(&f, DT_F32);
+    x = fix_act(&f, 3, W);
+    h = fix_act(&f, 3, HEADS);
+    assert_int_equal(CALL_RC(&f, attention, .out = x, .lse = h, .q = x,
+        .k = x, .v = x, .heads = HEADS, .kv_heads = HEADS, .scale = 1,
+        .slice = &beyond, .n_slice = 1), ERR_RUN);
+    assert_non_null(strstr(f.e.text, "cpu k_attention: slices leave"));
+    assert_int_equal(CALL_RC(&f, delta_bwd, .dq = x, .dk = x, .dv = x,
+        .dg = h, .dbeta = h, .d_o = x, .g_cum = h,
+        .x = fix_act(&f, 3, HEADS * 64), .q = x, .k = x, .v = x, .beta = h,
+        .heads = HEADS, .k_dim = D, .v_dim = D, .scale = 1,
+        .piece = &short_of, .n_piece = 1), ERR_RUN);
+    assert_non_null(strstr(f.e.text, "cpu k_delta_bwd: piece[0] is 2"));
+    fix_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strided), cmocka_unit_test(test_no_rows)
+        cmocka_unit_test(test_strided), cmocka_unit_test(test_no_rows),
+        cmocka_unit_test(test_bad_lists)
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -139,7 +139,7 @@ static int k_attention(struct dev *d, const struct k_attention *a,
     NEED(a->k, a->k.rows, kv_cols, CPU_FLOAT);
     NEED(a->v, a->k.rows, kv_cols, CPU_FLOAT);
     if (!slices_fit(a->slice, a->n_slice, rows, a->k.rows))
-        return bad_slices(e, "attention");
+        return bad_slices(e, __func__);
     if (attn_scratch(d, &b, &w) != ERR_OK) return err_nomem(e);
     for (b.q0 = 0; b.q0 < rows; b.q0 = b.q1) {
         b.q1 = num_min(rows, b.q0 + b.s.block);

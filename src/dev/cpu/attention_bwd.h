@@ -150,7 +150,7 @@ static int k_attention_bwd(struct dev *d, const struct k_attention_bwd *a,
     NEED(a->dk, a->k.rows, kv_cols, CPU_ACC);
     NEED(a->dv, a->k.rows, kv_cols, CPU_ACC);
     if (!slices_fit(a->slice, a->n_slice, rows, a->k.rows))
-        return bad_slices(e, "attention_bwd");
+        return bad_slices(e, __func__);
     if (grad_scratch(d, &b, &w) != ERR_OK) return err_nomem(e);
     zero_view(&a->dk);
     zero_view(&a->dv);

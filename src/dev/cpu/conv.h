@@ -111,7 +111,7 @@ static int k_conv(struct dev *d, const struct k_conv *a, struct err *e)
     NEED(a->y, rows, cols, CPU_FLOAT);
     NEED(a->w, cols, taps, CPU_FLOAT);
     if (a->halo.p != NULL) NEED(a->halo, a->halo.rows, cols, CPU_FLOAT);
-    i = conv_check("k_conv", a->piece, a->n_piece, rows,
+    i = conv_check(__func__, a->piece, a->n_piece, rows,
                    a->halo.p != NULL ? a->halo.rows / halo : 0, e);
     if (i != ERR_OK) return (int)i;
     if (buf == NULL) return err_nomem(e);
@@ -195,7 +195,7 @@ static int k_conv_bwd(struct dev *d, const struct k_conv_bwd *a,
     NEED(a->w, cols, taps, CPU_FLOAT);
     if (has_halo) NEED(a->halo, a->halo.rows, cols, CPU_FLOAT);
     if (has_halo) NEED(a->dhalo, a->halo.rows, cols, CPU_ACC);
-    i = conv_check("k_conv_bwd", a->piece, a->n_piece, rows,
+    i = conv_check(__func__, a->piece, a->n_piece, rows,
                    has_halo ? a->halo.rows / halo : 0, e);
     if (i != ERR_OK) return (int)i;
     if (buf == NULL) return err_nomem(e);

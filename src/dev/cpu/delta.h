@@ -239,7 +239,7 @@ static int k_delta(struct dev *d, const struct k_delta *a, struct err *e)
     NEED(a->x, rows, n * CHUNK, CPU_FLOAT);
     if (a->states.p != NULL)
         NEED(a->states, a->states.rows, n * size, CPU_ACC);
-    i = delta_check("k_delta", a->piece, a->n_piece, rows,
+    i = delta_check(__func__, a->piece, a->n_piece, rows,
                     a->states.p ? a->states.rows : 0, e);
     if (i != ERR_OK) return (int)i;
     if (room == NULL) return err_nomem(e);

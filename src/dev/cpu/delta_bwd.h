@@ -256,16 +256,16 @@ static int delta_bwd_views(const struct k_delta_bwd *a, struct err *e)
 static int k_delta_bwd(struct dev *d, const struct k_delta_bwd *a,
                        struct err *e)
 {
-    int64_t size = a->k_dim * a->v_dim, i;
-    int64_t states = most_chunks(a->piece, a->n_piece) * size;
+    int64_t size = a->k_dim * a->v_dim, states, i;
     struct chunk_grad u = {0};
     real *room;
     int rc = delta_bwd_views(a, e);
 
     if (rc == ERR_OK)
-        rc = delta_check("k_delta_bwd", a->piece, a->n_piece, a->q.rows,
+        rc = delta_check(__func__, a->piece, a->n_piece, a->q.rows,
                          a->states.p ? a->states.rows : 0, e);
     if (rc != ERR_OK) return rc;
+    states = most_chunks(a->piece, a->n_piece) * size;
     room = scratch(d, grad_room(a->k_dim, a->v_dim) + states);
     if (room == NULL) return err_nomem(e);
     u.s = take(&room, states);
