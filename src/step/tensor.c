@@ -19,11 +19,13 @@ static int too_large(const struct step *s, const char *op, int64_t rows,
 }
 
 /* Apart from ten_of, whose result never has to lie in memory for it. */
-static struct tensor watched(struct step *s, enum category c, const char *op,
-                             struct tensor x)
+__attribute__((noinline))
+static void watched(struct step *s, struct mem_block *b, const char *op,
+                    int64_t rows, int64_t cols, enum dtype t)
 {
-    if (c != CAT_WORKSPACE && s->rc == ERR_OK) watch_take(s, &x, op);
-    return x;
+    struct tensor x = {b, view((void *)(uintptr_t)mem_addr(b), rows, cols, t)};
+
+    if (s->rc == ERR_OK) watch_take(s, &x, op);
 }
 
 struct tensor ten_of(struct step *s, enum category c, const char *op,
@@ -41,9 +43,7 @@ struct tensor ten_of(struct step *s, enum category c, const char *op,
         s->rc = mem_alloc(s->mem, (uint64_t)bytes, tag, &s->taken, s->e);
         if (s->rc == ERR_OK) b = s->taken;
     }
-    if (s->watching)
-        return watched(s, c, op, (struct tensor){
-            b, view((void *)(uintptr_t)mem_addr(b), rows, cols, t)});
+    if (s->watching && c != CAT_WORKSPACE) watched(s, b, op, rows, cols, t);
     return (struct tensor){
         b, view((void *)(uintptr_t)mem_addr(b), rows, cols, t)};
 }

@@ -43,13 +43,16 @@ static inline struct mat rotary_of(const struct step *s)
     return mat_cols(s->rotary_rows.m, 0, s->m->rotary_dim / 2);
 }
 
-/* Runs a kernel on devices that compute: RUN(s, add, .out = y, ...). */
+/* Runs a kernel on devices that compute: RUN(s, add, .out = y, ...). What only
+** they do stands behind the rest of a function, for dry's sake: there a step
+** is its own code and nothing else. */
 #define RUN(s, name, ...)                                                     \
     do {                                                                      \
-        if ((s)->k != NULL && (s)->rc == ERR_OK)                              \
+        if (__builtin_expect((s)->k != NULL, 0) && (s)->rc == ERR_OK)         \
             (s)->rc = (s)->k->name((s)->dev, &(struct k_##name){__VA_ARGS__}, \
                                    (s)->e);                                   \
-        if ((s)->watching && (s)->rc == ERR_OK) watch_ran((s), #name);        \
+        if (__builtin_expect((s)->watching, 0) && (s)->rc == ERR_OK)          \
+            watch_ran((s), #name);                                            \
     } while (0)
 
 #endif
