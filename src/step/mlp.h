@@ -47,7 +47,7 @@ bool swiglu_apart(const struct step *s);
 /* ---- the MoE's parts ---------------------------------------------------- */
 
 int moe_route_new(struct step *s);          /* host arrays; moe_route.c */
-void moe_route_enter(struct step *s);       /* those of the current layer */
+void moe_route_enter(struct step *s);       /* the current layer's counts */
 void moe_route_free(struct step *s);
 /* Router and sort: who gets which pairs. Fills the router's part of v and
 ** s->route. */

@@ -18,7 +18,8 @@
 #include "step/dump.h"
 #include "step/mlp.h"
 
-int moe_route_new(struct step *s)
+/* What a router's choice is counted in. */
+static bool new_counts(struct step *s)
 {
     int64_t el = s->local_experts, ep = s->c.ep;
     struct moe_route *r = &s->route;
@@ -29,11 +30,15 @@ int moe_route_new(struct step *s)
     r->own = calloc((size_t)s->m->experts + 1, sizeof *r->own);
     r->all_offset = calloc(layers * ((size_t)el + 1), sizeof *r->offset);
     r->all_block = calloc(layers * (size_t)(el * ep) + 1, sizeof *r->block);
+    s->sent = calloc(layers * (size_t)s->m->experts + 1, sizeof *s->sent);
+    return r->all_counts != NULL && r->own != NULL && r->all_offset != NULL &&
+           r->all_block != NULL && s->sent != NULL;
+}
+
+int moe_route_new(struct step *s)
+{
     s->received = calloc((size_t)s->m->layers + 1, sizeof *s->received);
-    s->sent = calloc((size_t)(s->m->layers * s->m->experts) + 1,
-                     sizeof *s->sent);
-    if (r->all_counts == NULL || r->own == NULL || r->all_offset == NULL ||
-        r->all_block == NULL || s->received == NULL || s->sent == NULL)
+    if (s->received == NULL || (s->k != NULL && !new_counts(s)))
         return s->rc = err_nomem(s->e);
     return ERR_OK;
 }
@@ -42,6 +47,7 @@ void moe_route_enter(struct step *s)
 {
     struct moe_route *r = &s->route;
 
+    if (s->k == NULL) return;
     r->counts = r->all_counts + s->layer * s->cp * s->m->experts;
     r->offset = r->all_offset + s->layer * (s->local_experts + 1);
     r->block = r->all_block + s->layer * s->local_experts * s->c.ep;

@@ -49,7 +49,8 @@ enum workspace { WS_PLAIN, WS_GROUPED, WS_BLAS, WS_AUTOGRAD, WS_COUNT };
 
 /* The routed part's host side (moe_route.c): of the current layer. */
 struct moe_route {
-    /* of every layer, back to back; below are the current one's */
+    /* of every layer, back to back, NULL on dry; below are the current one's
+    */
     int64_t *all_counts, *all_offset;
     struct range *all_block;
     int64_t *counts;            /* [cp][experts] pairs rank r sends to e */
@@ -123,7 +124,7 @@ struct step {
     struct gdn_flow *flow;      /* how GDN states move; gdn_flow.c */
     int64_t *received;          /* [layers] pairs received this wave */
     int64_t *sent;              /* [layers][experts] pairs routed, likewise;
-                                   computing devices */
+                                   computing devices, else NULL */
     struct step_dump *dump;     /* or NULL; dump.c */
     int64_t records_bytes;
     struct watch *watch;        /* or NULL; watch.h */

@@ -109,7 +109,7 @@ struct step_result {
     int64_t *received;      /* [layers], owned by the step */
     const int64_t *sent;    /* [layers][experts] pairs that this rank routed
                                to each expert, owned likewise; 0 where no
-                               router ran */
+                               router ran, NULL on dry */
     int64_t records_bytes;  /* requested bytes of executor records held when
                                a recomputed attention layer's returned */
     uint64_t hybridep_bytes;    /* dispatch buffers outside the allocator */
