@@ -46,11 +46,20 @@ static int by_alloc(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* NULL: the layer made no such allocation. Most are before or after all of
+** its own. */
+static struct held *find_held(const struct walk *w, uint64_t alloc)
+{
+    if (w->n_held == 0 || alloc < w->held[0].alloc ||
+        alloc > w->held[w->n_held - 1].alloc) return NULL;
+    return bsearch(&alloc, w->held, w->n_held, sizeof *w->held, by_alloc);
+}
+
 /* Collects the layer's allocations and where each is freed. */
 static bool collect(struct walk *w, int64_t layer)
 {
     const struct mem_event *now = NULL;
-    uint64_t i, alloc;
+    uint64_t i;
 
     for (i = w->first; i < w->n; i++) {
         const struct mem_event *x = &w->trace[i];
@@ -60,9 +69,7 @@ static bool collect(struct walk *w, int64_t layer)
             if (belongs(x, layer) && !add_held(w, i)) return false;
             continue;
         }
-        if (w->n_held == 0) continue;
-        alloc = x->alloc;
-        h = bsearch(&alloc, w->held, w->n_held, sizeof *h, by_alloc);
+        h = find_held(w, x->alloc);
         if (h == NULL || now == NULL) continue;
         h->freed_in = (enum mem_phase)now->phase;
         h->freed_after = now->op;
@@ -74,9 +81,14 @@ static bool collect(struct walk *w, int64_t layer)
 static bool put_key(struct buf *b, const struct mem_event *t,
                     const struct held *h)
 {
+    const char number[] = {(char)t->category, (char)t->phase,
+                           (char)h->freed_in};
+
     b->len = 0;
-    buf_printf(b, "%d %d %d %s %s", t->category, t->phase, h->freed_in,
-               t->op ? t->op : "", h->freed_after ? h->freed_after : "");
+    buf_put(b, number, sizeof number);
+    buf_puts(b, t->op != NULL ? t->op : "");
+    buf_putc(b, '\0');
+    buf_puts(b, h->freed_after != NULL ? h->freed_after : "");
     return !b->failed;
 }
 
