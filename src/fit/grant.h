@@ -5,19 +5,21 @@
 ** Whether a batch fits is not monotone in its tokens: segments of the caching
 ** allocator break differently, so a larger batch may fit where a smaller one
 ** does not. Such a hole is where what is left of a block comes to less than the
-** mebibyte that is worth splitting: a few rows of each rank wide. What is
-** granted is therefore a number of tokens that fits together with numbers
-** spread over the hundredth below it: all of them where a trial is cheap, at
-** least GRANT_TRIALS where it is dear. A hole between them is missed.
+** mebibyte that is worth splitting, or where another block fits best: a few
+** rows of each rank wide. What is granted is therefore a number of tokens that
+** fits together with numbers spread over the hundredth below it, GRANT_TRIALS
+** at least where there are so many, and with more of them where the allocators
+** of two neighbours decided otherwise (tried.h): until nothing is left between
+** them, or the trials are used up. A hole between those is missed.
 */
 #ifndef FIT_GRANT_H
 #define FIT_GRANT_H
 
 #include "fit/simulate.h"
 
-/* Trials at least, and events of the allocators in all of them together, for
-** each rank, of two at least and of GRANT_RANKS at most: more trials where each
-** has fewer. */
+/* Trials at least, and events of the allocators in all of them together at
+** most, for each rank, of two at least and of GRANT_RANKS at most: more trials
+** where each has fewer. */
 enum { GRANT_TRIALS = 64, GRANT_EVENTS = 6000000, GRANT_RANKS = 4 };
 #define GRANT_MOST (INT64_C(1) << 26)   /* tokens; more are not tried */
 

@@ -4,6 +4,7 @@
 #include <assert.h>
 
 #include "base/num.h"
+#include "base/random.h"
 #include "fit/dry.h"
 #include "fit/scale.h"
 #include "fit/simulate.h"
@@ -121,14 +122,28 @@ int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
 
 /* ---- a trial ------------------------------------------------------------- */
 
-int trial_fits(const struct shape *s, int64_t limit, int64_t tokens,
-               const struct ground *g, bool *fits, struct err *e)
+static uint64_t decisions_of(const struct ranks *r)
+{
+    uint64_t h = r->idle;
+    int64_t i;
+
+    for (i = 0; i < r->w->plan->cp; i++) {
+        const struct ranks_one *o = &r->one[i];
+        if (r->idle >> i & 1) continue;
+        h = random_mix(h ^ o->stats.decisions) + (uint64_t)dry_dispatch(o);
+    }
+    return h;
+}
+
+int trial_run(const struct shape *s, int64_t limit, int64_t tokens,
+              const struct ground *g, struct trial *out, struct err *e)
 {
     struct planned p;
     struct dry d;
     int rc = plan_tokens(s, tokens, &p, e);
 
-    if (rc != ERR_OK) return answered(rc, fits);
+    out->decisions = 0;
+    if (rc != ERR_OK) return answered(rc, &out->fits);
     dry_fill(&d, s, &p.batch, &p.plan, limit);
     if (g != NULL) {
         if (!g->whole) d.r.enough = TRIAL_WAVES;
@@ -136,7 +151,8 @@ int trial_fits(const struct shape *s, int64_t limit, int64_t tokens,
         d.r.threads = 1;
     }
     rc = ranks_run(&d.r, e);
+    if (rc == ERR_OK) out->decisions = decisions_of(&d.r);
     ranks_close(&d.r);
     planned_free(&p);
-    return answered(rc, fits);
+    return answered(rc, &out->fits);
 }

@@ -30,8 +30,14 @@ struct ground {
 ** not fit, *out is as it was, and whole always. */
 int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
                  struct ground *out, bool *fits, struct err *e) MUST_CHECK;
+struct trial {
+    bool fits;
+    uint64_t decisions;     /* of the allocators that ran (mem.h) */
+};
+
 /* Without a ground all of it runs, on all cores; with one, in this thread. */
-int trial_fits(const struct shape *s, int64_t limit, int64_t tokens,
-               const struct ground *g, bool *fits, struct err *e) MUST_CHECK;
+int trial_run(const struct shape *s, int64_t limit, int64_t tokens,
+              const struct ground *g, struct trial *out,
+              struct err *e) MUST_CHECK;
 
 #endif

@@ -235,8 +235,9 @@ static int get_segment(struct mem *m, uint64_t bytes, int pool,
     rc = m->source.get(m->source.ctx, bytes, &addr, e);
     if (rc != ERR_OK) return rc;
     mem_count_segment(m, pool, addr, bytes, false);
+    count_decision(m, bytes);
     b = block_take(&m->store);
-    *b = (struct mem_block){.addr = addr, .size = bytes,
+    *b = (struct mem_block){.addr = addr, .size = bytes, .event = b->event,
                             .pool = (uint8_t)pool};
     *out = b;
     return ERR_OK;
@@ -352,6 +353,7 @@ static inline void hand_out(struct mem *m, struct mem_block *b, uint64_t bytes,
 {
     bool rest = is_rest(m, b, size);
 
+    count_decision(m, (uint64_t)b->event << 1 | rest);
     if (m->config.counters) count_split(m, b, size, rest);
     if (rest) split(m, b, size);
     b->state = BLOCK_LIVE;

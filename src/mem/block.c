@@ -11,7 +11,10 @@ bool block_reserve(struct block_store *s, size_t n)
         if (c == NULL) return false;
         c->next = s->chunks;
         s->chunks = c;
-        for (int i = BLOCK_CHUNK; i-- > 0;) block_drop(s, &c->block[i]);
+        for (int i = BLOCK_CHUNK; i-- > 0;) {
+            c->block[i].event = s->records++;
+            block_drop(s, &c->block[i]);
+        }
     }
     return true;
 }

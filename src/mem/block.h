@@ -32,7 +32,8 @@ struct mem_block {
             struct mem_tag tag;
         } live;
     } u;
-    uint32_t event;                 /* live: index in the trace */
+    uint32_t event;                 /* live: index in the trace; where there is
+                                       none, which record it is */
     uint8_t state;                  /* enum block_state */
     uint8_t pool;                   /* 0 small, 1 large */
     bool expandable;                /* of an expandable segment */
@@ -56,6 +57,7 @@ struct block_store {
     struct block_chunk *chunks;
     struct mem_block *unused;
     size_t n_unused;
+    uint32_t records;               /* in all chunks */
 };
 
 /* After true, the next n block_take calls succeed. */

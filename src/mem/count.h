@@ -43,6 +43,15 @@ static inline uint64_t fingerprint(uint64_t h, const struct mem_block *b,
     return h * 0x9e3779b185ebca87u;
 }
 
+/* The same where blocks go by which record they are, which says nothing of
+** sizes: equal for two sequences of requests as long as they are met alike. */
+static inline void count_decision(struct mem *m, uint64_t what)
+{
+    uint64_t h = m->decisions + what * 0xc2b2ae3d27d4eb4fu;
+
+    m->decisions = (h << 31 | h >> 33) * 0x9e3779b185ebca87u;
+}
+
 /* True when the allocated bytes reached a new peak. */
 static inline bool count_live(struct mem *m, const struct mem_block *b)
 {

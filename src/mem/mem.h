@@ -101,6 +101,16 @@ void mem_empty_cache(struct mem *m);
 ** places, live ones of the same tags: what comes after it comes out alike. */
 uint64_t mem_layout(const struct mem *m);
 
+/* An allocator over a dry source as it is now, with that source, for whoever
+** has others begin there: no trace may be kept. mem_rewind makes it so again,
+** in its place, whatever came after: blocks that were live then are, at the
+** same pointers. */
+struct mem_kept;
+int mem_keep(const struct mem *m, struct mem_kept **out, struct err *e)
+    MUST_CHECK;
+void mem_rewind(struct mem *m, const struct mem_kept *k);
+void mem_kept_free(struct mem_kept *k);     /* NULL is fine */
+
 /* ---- statistics --------------------------------------------------------- */
 
 /* Peaks are of the time since mem_new. active equals allocated, because one
@@ -110,6 +120,9 @@ struct mem_stats {
     uint64_t allocated_peak, requested_peak, reserved_peak, active_peak;
     uint64_t events;        /* alloc and free events since the start */
     uint64_t fingerprint;   /* of the (alloc|free, bytes, category) sequence */
+    uint64_t decisions;     /* of which block was handed out each time, whether
+                               it was split, and what segments were got; not
+                               where a trace is kept */
     uint64_t retries;       /* segments asked for again after giving back */
     uint64_t ooms;
     uint64_t segment_gets, segment_puts;    /* calls that succeeded */

@@ -73,6 +73,7 @@ void mem_stats(const struct mem *m, struct mem_stats *out)
         .reserved_peak = level_highest(&m->reserved),
         .active_peak = level_highest(&m->allocated),
         .events = m->events, .fingerprint = m->fingerprint,
+        .decisions = m->decisions,
         .retries = m->retries, .ooms = m->ooms,
         .segment_gets = m->segment_gets, .segment_puts = m->segment_puts,
     };

@@ -53,6 +53,7 @@ struct mem {
     uint64_t by[CAT_COUNT];     /* requested bytes live now */
     uint64_t live;              /* allocations */
     uint64_t events, fingerprint;
+    uint64_t decisions;
     struct highest highest;
     struct baseline baseline;
     uint64_t retries, ooms, segment_gets, segment_puts;

@@ -110,6 +110,40 @@ static void test_granted_runs(void **state)
     assert_true(holes * 50 <= shapes * SMALLER);
 }
 
+/* Where trials are left, all is known of the hundredth below what is granted,
+** from fewer of them than it has numbers. */
+static void test_nothing_lies_between(void **state)
+{
+    static const int64_t ep[] = {1, 2, 1}, cp[] = {2, 2, 4};
+    int64_t length = 23000, limit, n;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        struct simulated at;
+        struct shape s;
+        struct grant g;
+        struct err e;
+
+        random_shape(&(uint64_t){3}, &s);
+        batch_free(&s.batch);
+        assert_int_equal(batch_from_lengths(&length, 1, &s.batch, &e), 0);
+        s.options.cp = cp[i];
+        s.options.ep = ep[i];
+        s.routing.cv = 0;
+        assert_int_equal(simulate(&s, &s.batch, 0, &at, &e), 0);
+        limit = at.needed;
+        assert_int_equal(grant_tokens(&s, limit, length, &g, &e), 0);
+        assert_true(g.trials >= GRANT_TRIALS && g.trials < g.tokens / 100);
+        for (n = g.tokens - g.tokens / 100; n <= g.tokens; n++)
+            if (!runs(&s, limit, n))
+                fail_msg("%d: %lld of %lld tokens do not fit", i,
+                         (long long)n, (long long)g.tokens);
+        model_free(&s.model);
+        batch_free(&s.batch);
+    }
+}
+
 /* A shape whose ranks take very different amounts. */
 static void uneven_shape(struct shape *out)
 {
@@ -135,6 +169,7 @@ static void test_trial_is_a_run(void **state)
     struct ground g = {0}, w = {.whole = true};
     struct simulated at;
     struct err e;
+    struct trial t, u;
     bool fits, whole, waves;
     int64_t limit, n, all, differ = 0, yes = 0, no = 0;
 
@@ -150,9 +185,11 @@ static void test_trial_is_a_run(void **state)
     for (n = 0; n < 8; n++) all = num_min(all, g.rank[n].took * 10 / g.most);
     assert_true(all < 9);           /* some rank is left out */
     for (n = 128000; n <= 136000; n += 199) {
-        assert_int_equal(trial_fits(&s, limit, n, &g, &fits, &e), 0);
-        assert_int_equal(trial_fits(&s, limit, n, &w, &waves, &e), 0);
+        assert_int_equal(trial_run(&s, limit, n, &g, &t, &e), 0);
+        assert_int_equal(trial_run(&s, limit, n, &w, &u, &e), 0);
         whole = runs(&s, limit, n);
+        fits = t.fits;
+        waves = u.fits;
         if (!fits) assert_false(waves);     /* it ran less of the same */
         if (!waves) assert_false(whole);
         differ += fits != whole;
@@ -170,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trial_is_a_run),
+        cmocka_unit_test(test_nothing_lies_between),
         cmocka_unit_test(test_granted_runs),
     };
 

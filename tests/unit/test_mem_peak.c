@@ -126,6 +126,32 @@ static void test_nothing_above_the_mark(void **state)
     mem_free_all(m);
 }
 
+static uint64_t decisions_of(uint64_t first, uint64_t second)
+{
+    struct mem *m = open_mem(false);
+    struct mem_stats s;
+
+    mem_release(m, get(m, first, CAT_HEAD, "a"));
+    (void)get(m, second, CAT_GDN, "b");
+    mem_stats(m, &s);
+    mem_free_all(m);
+    return s.decisions;
+}
+
+/* Sizes that are met alike leave the same number; another segment, another
+** block or a rest that is cached does not. */
+static void test_decisions(void **state)
+{
+    uint64_t split = decisions_of(21 * MIB, 19 * MIB);
+
+    (void)state;
+    assert_int_equal(decisions_of(21 * MIB + 4096, 19 * MIB + 512), split);
+    assert_int_equal(decisions_of(22 * MIB, 21 * MIB - 512), split);
+    assert_true(decisions_of(22 * MIB, 21 * MIB) != split);
+    assert_true(decisions_of(20 * MIB, 18 * MIB) != split);
+    assert_true(decisions_of(21 * MIB, 23 * MIB) != split);
+}
+
 static uint64_t fingerprint_of(uint64_t first, enum category c, bool back)
 {
     struct mem *m = open_mem(false);
@@ -220,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_instant),
+        cmocka_unit_test(test_decisions),
         cmocka_unit_test(test_mark),
         cmocka_unit_test(test_nothing_above_the_mark),
         cmocka_unit_test(test_fingerprint),
