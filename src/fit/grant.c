@@ -20,7 +20,8 @@ static int fits(struct search *q, int64_t n, bool *out, struct err *e)
 {
     bool known = q->ground.tokens > 0;
     struct trial t;
-    int rc = trial_run(q->s, q->limit, n, known ? &q->ground : NULL, &t, e);
+    int rc = trial_run(q->s, q->limit, n, known ? &q->ground : NULL,
+                       &q->tried.desk[0], &t, e);
 
     if (rc != ERR_OK) return rc;
     *out = t.fits;

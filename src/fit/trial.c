@@ -136,7 +136,8 @@ static uint64_t decisions_of(const struct ranks *r)
 }
 
 int trial_run(const struct shape *s, int64_t limit, int64_t tokens,
-              const struct ground *g, struct trial *out, struct err *e)
+              const struct ground *g, struct ranks_desk *desk,
+              struct trial *out, struct err *e)
 {
     struct planned p;
     struct dry d;
@@ -149,6 +150,7 @@ int trial_run(const struct shape *s, int64_t limit, int64_t tokens,
         if (!g->whole) d.r.enough = TRIAL_WAVES;
         d.r.idle = idle_in(&p.plan, tokens, g);
         d.r.threads = 1;
+        d.r.desk = desk;
     }
     rc = ranks_run(&d.r, e);
     if (rc == ERR_OK) out->decisions = decisions_of(&d.r);

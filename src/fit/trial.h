@@ -13,6 +13,7 @@
 #define FIT_TRIAL_H
 
 #include "fit/shape.h"
+#include "run/ranks.h"
 
 /* One run of all ranks. */
 struct ground {
@@ -35,9 +36,10 @@ struct trial {
     uint64_t decisions;     /* of the allocators that ran (mem.h) */
 };
 
-/* Without a ground all of it runs, on all cores; with one, in this thread. */
+/* Without a ground all of it runs, on all cores; with one, in this thread, and
+** on the desk where there is one: of one shape and limit. */
 int trial_run(const struct shape *s, int64_t limit, int64_t tokens,
-              const struct ground *g, struct trial *out,
-              struct err *e) MUST_CHECK;
+              const struct ground *g, struct ranks_desk *desk,
+              struct trial *out, struct err *e) MUST_CHECK;
 
 #endif

@@ -14,6 +14,9 @@
 
 void tried_free(struct tried *all)
 {
+    int i;
+
+    for (i = 0; i < PLAN_MAX_RANKS; i++) ranks_desk_close(&all->desk[i]);
     free(all->one);
 }
 
@@ -70,7 +73,7 @@ int64_t tried_count(const struct tried *all, int64_t from, int64_t to)
 
 /* Numbers, ascending, that threads take one after another. */
 struct batch_of {
-    const struct tried *all;
+    struct tried *all;
     int64_t *tokens;
     struct trial *trial;            /* [n] beside them */
     int64_t n;
@@ -80,6 +83,7 @@ struct batch_of {
 
 struct looker {
     struct batch_of *b;
+    struct ranks_desk *desk;
     pthread_t thread;
     int64_t at;                     /* the one that ended it, or -1 */
     int rc;
@@ -105,7 +109,7 @@ static void *look(void *arg)
     l->rc = ERR_OK;
     while ((k = atomic_fetch_add(&b->next, 1)) < atomic_load(&b->end)) {
         l->rc = trial_run(all->s, all->limit, b->tokens[k], all->ground,
-                          &b->trial[k], &l->e);
+                          l->desk, &b->trial[k], &l->e);
         if (l->rc == ERR_OK && b->trial[k].fits) continue;
         l->at = k;
         lower(&b->end, k);
@@ -126,9 +130,11 @@ static int look_at_all(struct batch_of *b, struct err *e)
     atomic_init(&b->end, b->n);
     for (n = 1; n < num_min(cores, b->n); n++) {
         one[n].b = b;
+        one[n].desk = &b->all->desk[n];
         if (pthread_create(&one[n].thread, NULL, look, &one[n]) != 0) break;
     }
     one[0].b = b;
+    one[0].desk = &b->all->desk[0];
     look(&one[0]);
     for (i = 1; i < n; i++) pthread_join(one[i].thread, NULL);
     for (i = 0; i < n; i++) {

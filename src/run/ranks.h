@@ -64,6 +64,17 @@ struct ranks_crew {
     struct alarm *owned;
 };
 
+/* One device on dry and its allocator, with weights, adapters and moments in
+** it, on which runs follow each other: those of one model, mode, LoRA rank, ep
+** and device_bytes. Zeros to begin with; then ranks_desk_close. */
+struct ranks_desk {
+    struct dev *dev;            /* NULL: no run has come so far yet */
+    struct mem *mem;
+    struct mem_kept *kept;
+    struct step_base *base;
+};
+void ranks_desk_close(struct ranks_desk *d);
+
 struct ranks {
     /* set by the caller, borrowed */
     const struct run_work *w;
@@ -82,6 +93,8 @@ struct ranks {
                                    fits, and the peaks: no wave is run that
                                    repeats the last, no rank after a failure,
                                    and none stays open */
+    struct ranks_desk *desk;    /* brief, at one thread: where to run; or
+                                   NULL */
     int threads;                /* dry: run at once; 0 is one */
     uint64_t idle;              /* dry: ranks, a bit each, that do not run */
     int64_t enough;             /* brief: after so many waves no other runs, of

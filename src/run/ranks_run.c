@@ -60,6 +60,47 @@ static struct mem_source segments_of(struct ranks_one *o)
     return segment_note(&o->segments, driver_watch(o));
 }
 
+/* ---- a desk -------------------------------------------------------------- */
+
+/* The rank's step is new on it: for those that follow. */
+static int desk_keep(struct ranks_desk *d, struct ranks_one *o, struct err *e)
+{
+    int rc = mem_keep(o->mem, &d->kept, e);
+
+    if (rc == ERR_OK) rc = step_keep(o->step, &d->base, e);
+    if (rc != ERR_OK) {
+        mem_kept_free(d->kept);
+        d->kept = NULL;
+        return rc;
+    }
+    d->dev = o->dev;
+    d->mem = o->mem;
+    return ERR_OK;
+}
+
+static int desk_again(struct ranks_desk *d, struct ranks_one *o,
+                      struct step_config *c, struct err *e)
+{
+    mem_rewind(d->mem, d->kept);
+    o->dev = d->dev;
+    o->mem = d->mem;
+    c->base = d->base;
+    return step_new(c, o->dev, o->mem, NULL, &o->step, e);
+}
+
+void ranks_desk_close(struct ranks_desk *d)
+{
+    mem_kept_free(d->kept);
+    step_base_free(d->base);
+    mem_free_all(d->mem);
+    if (d->dev != NULL) d->dev->ops->close(d->dev);
+    *d = (struct ranks_desk){NULL, NULL, NULL, NULL};
+}
+
+/* ---- opened, run, closed ------------------------------------------------- */
+
+/* A device, its allocator and a step, or the desk's; one list of what may
+** fail. */
 static int rank_open(struct ranks_one *o, struct err *e)
 {
     const struct ranks *r = o->all;
@@ -72,12 +113,16 @@ static int rank_open(struct ranks_one *o, struct err *e)
         .trace = r->trace,
         .rounded = (w->c->mode.otherwise & OTHERWISE_ROUNDED) != 0};
     struct step_config step = config_of(o);
-    int rc = r->ops->open(&options, &o->dev, e);
+    int rc;
 
+    if (r->desk != NULL && r->desk->dev != NULL)
+        return desk_again(r->desk, o, &step, e);
+    rc = r->ops->open(&options, &o->dev, e);
     if (rc == ERR_OK) rc = crew_join(o, e);
     if (rc == ERR_OK) rc = mem_new(&memory, segments_of(o), &o->mem, e);
     if (rc == ERR_OK)
         rc = step_new(&step, o->dev, o->mem, o->comm, &o->step, e);
+    if (rc == ERR_OK && r->desk != NULL) rc = desk_keep(r->desk, o, e);
     return rc;
 }
 
@@ -159,9 +204,13 @@ static void rank_waves(struct ranks_one *o, struct err *e)
 /* NULLs are fine. */
 static void rank_close(struct ranks_one *o)
 {
+    const struct ranks_desk *d = o->all->desk;
+
     step_free(o->step);
-    mem_free_all(o->mem);
-    if (o->dev != NULL) o->dev->ops->close(o->dev);
+    if (d == NULL || o->mem != d->mem) {
+        mem_free_all(o->mem);
+        if (o->dev != NULL) o->dev->ops->close(o->dev);
+    }
     o->step = NULL;
     o->mem = NULL;
     o->dev = NULL;

@@ -226,7 +226,8 @@ static int tables_new(struct step *s)
 {
     size_t n = (size_t)s->m->layers;
 
-    s->lw = calloc(n, sizeof *s->lw);
+    s->lw = s->c.base != NULL ? malloc(n * sizeof *s->lw)
+                              : calloc(n, sizeof *s->lw);
     s->boundary = calloc(n + 1, sizeof *s->boundary);
     s->saved = calloc(n, sizeof *s->saved);
     if (s->lw == NULL || s->boundary == NULL || s->saved == NULL)

@@ -70,6 +70,11 @@ struct step_config {
     int64_t watch_from;     /* watch_from on: watch.h; memory of the host */
     double learning_rate;   /* 0: no optimizer step */
     bool optimizer;         /* hold Adam state (outside the wave) */
+    const struct step_base *base;   /* on dry, in place of allocating it: what
+                                       step_keep kept of a step that differs
+                                       in plan, rank, rows and routing at most,
+                                       with the allocator as it was then; or
+                                       NULL */
 };
 
 struct step;
@@ -88,6 +93,12 @@ int step_new(const struct step_config *c, struct dev *d, struct mem *m,
 /* Frees the host side and the dispatch buffers; blocks go with the allocator
 ** (mem_free_all), which may be gone already. NULL is fine. */
 void step_free(struct step *s);
+
+/* Weights, adapters and moments of a step that has run no wave, on dry. Their
+** blocks stay the allocator's. */
+int step_keep(const struct step *s, struct step_base **out, struct err *e)
+    MUST_CHECK;
+void step_base_free(struct step_base *b);   /* NULL is fine */
 
 /* The first output that was found not to be finite. */
 struct step_found {

@@ -9,6 +9,7 @@
 ** left of its segment, or is not, decides where small tensors of a wave lie.
 */
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "step/weights.h"
@@ -166,12 +167,54 @@ static bool is_baseline(const struct step *s, const struct param *p)
            (p->layer < 0 && strcmp(p->tensor, "lm_head.weight") != 0);
 }
 
+/* ---- kept for the next step ---------------------------------------------- */
+
+struct step_base {
+    struct tensor embedding, head, final_norm;
+    int64_t layers;
+    struct layer_weights lw[];  /* [layers] */
+};
+
+int step_keep(const struct step *s, struct step_base **out, struct err *e)
+{
+    size_t bytes = (size_t)s->m->layers * sizeof *s->lw;
+    struct step_base *b = malloc(sizeof *b + bytes);
+
+    assert(s->k == NULL);
+    if (b == NULL) return err_nomem(e);
+    b->embedding = s->embedding;
+    b->head = s->head;
+    b->final_norm = s->final_norm;
+    b->layers = s->m->layers;
+    memcpy(b->lw, s->lw, bytes);
+    *out = b;
+    return ERR_OK;
+}
+
+void step_base_free(struct step_base *b)
+{
+    free(b);
+}
+
+static int weights_again(struct step *s)
+{
+    const struct step_base *b = s->c.base;
+
+    assert(s->k == NULL && b->layers == s->m->layers);
+    s->embedding = b->embedding;
+    s->head = b->head;
+    s->final_norm = b->final_norm;
+    memcpy(s->lw, b->lw, (size_t)b->layers * sizeof *b->lw);
+    return ERR_OK;
+}
+
 int weights_new(struct step *s)
 {
     struct param_list list;
     struct mat room = {0};
     int64_t i;
 
+    if (s->c.base != NULL) return weights_again(s);
     s->rc = param_list_make(s->m, s->c.ep, s->c.lora_rank, &list, s->e);
     if (s->rc != ERR_OK) return s->rc;
     for (i = 0; i < list.n && s->rc == ERR_OK; i++)

@@ -110,6 +110,48 @@ static void test_granted_runs(void **state)
     assert_true(holes * 50 <= shapes * SMALLER);
 }
 
+/* On a desk, where weights lie already, a trial is what it is on its own,
+** whatever ran there before: also one that ran out of memory. */
+static void test_desk(void **state)
+{
+    struct ranks_desk desk = {NULL, NULL, NULL, NULL};
+    struct ground g = {0};
+    struct simulated at;
+    struct trial one, other;
+    struct shape s;
+    struct err e;
+    bool fits;
+    int64_t i, n, yes = 0;
+
+    (void)state;
+    random_shape(&(uint64_t){11}, &s);
+    s.options.cp = s.options.ep = 2;
+    assert_int_equal(simulate(&s, &s.batch, 0, &at, &e), 0);
+    assert_int_equal(trial_ground(&s, at.needed, s.batch.tokens, &g, &fits,
+                                  &e), 0);
+    assert_true(fits);
+    for (i = 0; i < 20; i++) {
+        n = s.batch.tokens * (i % 2 == 0 ? 98 + 3 * i : 101 - i) / 100;
+        assert_int_equal(trial_run(&s, at.needed, n, &g, NULL, &one, &e), 0);
+        assert_int_equal(trial_run(&s, at.needed, n, &g, &desk, &other, &e),
+                         0);
+        assert_int_equal(one.fits, other.fits);
+        assert_int_equal(one.decisions, other.decisions);
+        yes += one.fits;
+    }
+    assert_true(yes > 4 && yes < 16);
+    ranks_desk_close(&desk);
+    /* weights alone do not fit: nothing is kept, and nothing lost */
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(trial_run(&s, 1 << 30, 100, &g, &desk, &one, &e), 0);
+        assert_false(one.fits);
+        assert_null(desk.dev);
+    }
+    ranks_desk_close(&desk);
+    model_free(&s.model);
+    batch_free(&s.batch);
+}
+
 /* Where trials are left, all is known of the hundredth below what is granted,
 ** from fewer of them than it has numbers. */
 static void test_nothing_lies_between(void **state)
@@ -185,8 +227,8 @@ static void test_trial_is_a_run(void **state)
     for (n = 0; n < 8; n++) all = num_min(all, g.rank[n].took * 10 / g.most);
     assert_true(all < 9);           /* some rank is left out */
     for (n = 128000; n <= 136000; n += 199) {
-        assert_int_equal(trial_run(&s, limit, n, &g, &t, &e), 0);
-        assert_int_equal(trial_run(&s, limit, n, &w, &u, &e), 0);
+        assert_int_equal(trial_run(&s, limit, n, &g, NULL, &t, &e), 0);
+        assert_int_equal(trial_run(&s, limit, n, &w, NULL, &u, &e), 0);
         whole = runs(&s, limit, n);
         fits = t.fits;
         waves = u.fits;
@@ -207,6 +249,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_trial_is_a_run),
+        cmocka_unit_test(test_desk),
         cmocka_unit_test(test_nothing_lies_between),
         cmocka_unit_test(test_granted_runs),
     };

@@ -152,6 +152,58 @@ static void test_decisions(void **state)
     assert_true(decisions_of(21 * MIB, 23 * MIB) != split);
 }
 
+/* What comes after the place that is kept, in many blocks. */
+static struct mem_stats goes_on(struct mem *m, struct mem_block *kept,
+                                bool all)
+{
+    struct mem_block *b[600];
+    struct mem_stats s;
+    uint64_t i;
+
+    for (i = 0; i < 600; i++)
+        b[i] = get(m, (i * 7919 % 97 + 1) * (i % 3 == 0 ? MIB : 3000),
+                   CAT_GDN, "b");
+    for (i = 0; all && i < 600; i += 2) mem_release(m, b[i]);
+    if (all) mem_release(m, kept);
+    mem_stats(m, &s);
+    return s;
+}
+
+/* An allocator that is put back does the same again, at the same addresses. */
+static void test_rewind(void **state)
+{
+    struct mem_config c = {.max_split_bytes = 0};
+    struct mem_kept *k;
+    struct mem *m;
+    struct mem_block *a, *b;
+    struct mem_stats first, then, start, again;
+    struct err e;
+    uint64_t at;
+
+    (void)state;
+    assert_int_equal(mem_new(&c, mem_dry_source(&dry, 0), &m, &e), 0);
+    a = get(m, 30 * MIB, CAT_HEAD, "a");
+    b = get(m, 3 * MIB, CAT_HEAD, "b");
+    mem_release(m, get(m, 5000, CAT_HEAD, "c"));
+    at = mem_addr(a);
+    mem_stats(m, &start);
+    assert_int_equal(mem_keep(m, &k, &e), 0);
+    first = goes_on(m, b, true);
+    mem_rewind(m, k);
+    mem_stats(m, &again);
+    assert_memory_equal(&again, &start, sizeof start);
+    assert_int_equal(mem_addr(a), at);
+    assert_int_equal(dry.used, start.reserved);
+    (void)goes_on(m, b, false);             /* all of it live */
+    mem_rewind(m, k);
+    then = goes_on(m, b, true);
+    assert_memory_equal(&then, &first, sizeof first);
+    mem_rewind(m, k);
+    mem_kept_free(k);
+    mem_release(m, a);
+    mem_free_all(m);
+}
+
 static uint64_t fingerprint_of(uint64_t first, enum category c, bool back)
 {
     struct mem *m = open_mem(false);
@@ -247,6 +299,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_instant),
         cmocka_unit_test(test_decisions),
+        cmocka_unit_test(test_rewind),
         cmocka_unit_test(test_mark),
         cmocka_unit_test(test_nothing_above_the_mark),
         cmocka_unit_test(test_fingerprint),
