@@ -93,7 +93,7 @@ static int64_t low(const struct search *q)
 }
 
 /* As many trials as take the events of grant.h together, but no fewer than
-** GRANT_TRIALS. */
+** GRANT_TRIALS; what lies closer than so many would is not looked at. */
 static void set_trials(struct search *q)
 {
     int64_t ranks = num_min(GRANT_RANKS, num_max(2, q->s->options.cp));
@@ -101,6 +101,7 @@ static void set_trials(struct search *q)
     q->tried.most = num_max(GRANT_TRIALS, ranks * GRANT_EVENTS
                                            / num_max(1, q->ground.events));
     q->tried.stretch = num_max(1, q->good / 100 / GRANT_TRIALS);
+    q->tried.finest = num_max(1, q->good / 100 / q->tried.most);
 }
 
 /* Whatever lies above a hole, less than a hundredth, has it in its window: the

@@ -182,13 +182,13 @@ static void put_spread(struct batch_of *b, int64_t from, int64_t to)
     put(b, to);
 }
 
-/* Tokens between entry i and the next where something may lie there. */
+/* Tokens from entry i to the next where something may lie between; 0: not. */
 static int64_t gap(const struct tried *all, int64_t i)
 {
     const struct tried_one *t = &all->one[i];
+    int64_t apart = t[1].tokens - t[0].tokens;
 
-    return t[0].decisions != t[1].decisions ? t[1].tokens - t[0].tokens - 1
-                                            : 0;
+    return t[0].decisions != t[1].decisions && apart > all->finest ? apart : 0;
 }
 
 /* The middles of neighbours that decided otherwise, the widest apart first:
@@ -205,7 +205,7 @@ static void put_middles(struct batch_of *b, int64_t from, int64_t to)
     for (i = first; i < last; i++) n += gap(all, i) > widest / 2;
     for (i = first; i < last; i++) {
         if (gap(all, i) <= widest / 2 || n-- > left) continue;
-        put(b, all->one[i].tokens + (gap(all, i) + 1) / 2);
+        put(b, all->one[i].tokens + gap(all, i) / 2);
     }
 }
 

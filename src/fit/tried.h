@@ -21,6 +21,7 @@ struct tried {
     int64_t limit;
     int64_t most;               /* trials between two numbers, about */
     int64_t stretch;            /* tokens, of which one is tried at least */
+    int64_t finest;             /* neighbours no further apart are let be */
     struct ranks_desk desk[PLAN_MAX_RANKS];     /* of threads; zeros at first */
     /* numbers that fit, ascending */
     struct tried_one { int64_t tokens; uint64_t decisions; } *one;
