@@ -385,6 +385,7 @@ static int answer_case(const struct args *a, const struct scenario_set *set,
     const char *only = args_text(a, "only");
     struct scenario *s = set->s[0];
     struct shape p = {.model_ref = NULL};
+    struct shape_told told;
     int64_t i;
     int rc;
 
@@ -397,8 +398,17 @@ static int answer_case(const struct args *a, const struct scenario_set *set,
                        "cases)", s->path, only != NULL ? "no case "
                        : "which case? say --only CASE", only ? only : "",
                        s->path);
+    if (c->labels != NULL)
+        return err_set(e, ERR_INPUT, "%s: case %s: labels: fit has no file of "
+                       "them for the batches that it tries (say how many rows "
+                       "are labelled, head_rows, in its place)", s->path,
+                       c->name);
     rc = model_load(c->model_path, c->layers, &p.model, e);
     if (rc != ERR_OK) return rc;
+    told = (struct shape_told){
+        c->softmax_offset, c->cp_attention, c->output_bytes,
+        c->price_head_rows, c->hybridep_held_rows};
+    p.told = &told;
     p.options = run_plan_options(c);
     p.lora_rank = c->lora_rank;
     p.head_rows = c->head_rows;

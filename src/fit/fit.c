@@ -194,8 +194,44 @@ struct probe {
     const struct fit *known;    /* of the wave as it is */
     struct price_cache *cache;  /* of a plan's estimates */
     struct fit fit;             /* of the facts scaled last */
+    struct estimate estimate;   /* of the wave asked for last */
     int64_t least, most;        /* tokens that can be tried */
 };
+
+/* The same with what the case tells, which no cache knows. */
+static int ask_told(const struct shape *s, const struct batch *b,
+                    const struct price_ask *ask, struct estimate *out,
+                    struct err *e)
+{
+    struct price_facts f;
+    struct plan plan;
+    int rc = plan_make(&s->model, b, &s->options, &plan, e);
+
+    if (rc != ERR_OK) return rc;
+    rc = shape_facts(s, &plan, ask->cold, &f, e);
+    if (rc == ERR_OK) {
+        rc = ask->by->price(&f, out, e);
+        price_facts_free(&f);
+    }
+    plan_free(&plan);
+    return rc;
+}
+
+/* One wave of a plan's batch, as an estimator prices it. */
+static int ask_wave(struct probe *p, const struct batch *b,
+                    const struct price_ask *ask, struct estimate *out,
+                    struct err *e)
+{
+    const struct shape *s = p->source->plan;
+    const struct estimate *x;
+    const struct plan *plan;
+    int rc;
+
+    if (s->told != NULL) return ask_told(s, b, ask, out, e);
+    rc = price_cache_get(p->cache, b, &s->options, ask, &plan, &x, e);
+    if (rc == ERR_OK) *out = *x;
+    return rc;
+}
 
 /* The estimator's dearest wave of a plan's batch, a first one or a later one,
 ** whose gradients are all allocated. */
@@ -212,12 +248,11 @@ static int probe_batch(struct probe *p, const struct batch *b, int i,
     for (cold = 1; cold >= 0 && rc == ERR_OK && *fits; cold--) {
         int64_t held = num_sadd(base->weights, num_sadd(base->adapters,
                                                         base->moments));
-        const struct estimate *x;
-        const struct plan *plan;
+        struct estimate *x = &p->estimate;
 
         ask.cold = cold == 1;
         if (!ask.cold) held = num_sadd(held, base->adapters);
-        rc = price_cache_get(p->cache, b, &s->options, &ask, &plan, &x, e);
+        rc = ask_wave(p, b, &ask, x, e);
         *fits = rc == ERR_OK && x->priced &&
                 num_sadd(held, x->admitted) <= p->known->available;
     }

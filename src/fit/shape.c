@@ -4,11 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
+
 void shape_free(struct shape *s)
 {
     model_free(&s->model);
     free(s->model_ref);
     batch_free(&s->batch);
+}
+
+static void tell(const struct shape_told *t, const struct plan *plan,
+                 struct price_facts *f)
+{
+    f->softmax_offset = t->softmax_offset;
+    f->cp_attention = t->cp_attention;
+    f->output_bytes = t->output_bytes;
+    f->hybridep_held_rows = t->hybridep_held_rows;
+    if (t->hybridep_held_rows >= 0) f->packed_length = plan->tokens;
+    if (t->price_head_rows >= 0)
+        f->head_rows = num_min(t->price_head_rows, plan->tokens);
 }
 
 int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
@@ -24,6 +38,7 @@ int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
     out->group->grad = !s->mode.no_grad;
     out->cold = cold;
     out->head_rows = s->head_rows >= 0 ? s->head_rows : plan->tokens;
+    if (s->told != NULL) tell(s->told, plan, out);
     if (s->model_ref != NULL) {
         out->model_ref = strdup(s->model_ref);
         if (out->model_ref == NULL) rc = err_nomem(e);

@@ -10,6 +10,15 @@
 #include "plan/plan.h"
 #include "price/price.h"
 
+/* What a case tells the estimators beside its plan: its keys of these names. */
+struct shape_told {
+    bool softmax_offset, cp_attention;
+    int64_t output_bytes;
+    int64_t price_head_rows;    /* -1: as head_rows; of a smaller batch its
+                                   rows at most */
+    int64_t hybridep_held_rows; /* -1: growth left out */
+};
+
 struct shape {
     struct model model;
     char *model_ref;            /* as given; NULL: a shipped one */
@@ -20,6 +29,7 @@ struct shape {
     struct mode mode;
     int64_t pp;                 /* pipeline stages; 0: 1 */
     const char *dtype;          /* of activations, borrowed; NULL: "bf16" */
+    const struct shape_told *told;      /* borrowed; NULL: nothing */
     struct routing routing;     /* of what is simulated; borrowed rows */
     const struct rank_plan *layout;     /* [cp] instead of a batch; borrowed;
                                            NULL: the batch */

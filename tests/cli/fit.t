@@ -44,6 +44,43 @@ $ sh granted.sh
 
 $ peakproof fit --memory 141G pr-accuracy.lua --only real-40 | grep -E '^simulated +later.* fits $' | grep -c .
 > 1
+# What a case tells the estimators they are told here too: the same bytes as in
+# its run, to the byte.
+
++ told.lua
+| local list = {}
+| local function case(name, tokens, more)
+|   local c = {name = name, model = "Qwen3.6-35B-A3B", layers = 4, cp = 2,
+|              ep = 2, batch = batch.lengths{tokens, 700}}
+|   for k, v in pairs(more) do c[k] = v end
+|   list[#list + 1] = c
+| end
+| case("offset", 9000, {softmax_offset = true})
+| case("other", 9000, {cp_attention = false})
+| case("bytes", 9000, {output_bytes = 3000000000})
+| case("rows", 900, {price_head_rows = 10})
+| case("held", 9000, {hybridep_held_rows = 512})
+| case("plain", 9000, {})
+| case("short", 900, {})
+| return {cases = list}
+$ peakproof run --out o told.lua >table
+$ for c in offset other bytes rows held plain short; do peakproof fit --json --memory 80G told.lua --only $c >f.$c; sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' f.$c >a.$c; awk -F, -v c=$c '$3 == c && $6 == "max" && $8 == "admitted" && $7 !~ "/" {print $9}' o/records.csv | cmp - a.$c && echo $c; done | paste -s -d ' '
+> offset other bytes rows held plain short
+$ cat a.bytes a.held a.plain | sort -u | wc -l; cmp -s a.rows a.short || echo differ
+> 9
+> differ
+$ sed -n 's/.*"reason": "\(.*\)".*/\1/p' f.offset f.other | sort | uniq -c | sed 's/^ *//'
+> 2 attention has a softmax offset
+> 2 attention is not the project's context-parallel attention
+$ for c in plain bytes held offset; do sed -n 's/.*"budget_tokens": \([0-9]*\).*/\1/p' f.$c | sed 1d | paste -s -d ' '; done
+> 322555 334346 400909
+> 308087 318313 382722
+> 306568 316595 376465
+> 322555 322555 322555
+$ echo '{"tokens": [1, 2, 3]}' >l.jsonl; sed 's/^case("short".*/case("labels", 900, {labels = "l.jsonl"})/' told.lua >labels.lua
+$ peakproof fit --memory 80G labels.lua --only labels
+! peakproof: labels.lua: case labels: labels: fit has no file of them for the batches that it tries (say how many rows are labelled, head_rows, in its place)
+= 3
 $ peakproof fit --memory 141G pr-accuracy.lua
 !* peakproof: */scenarios/pr-accuracy.lua: which case? say --only CASE (peakproof list */pr-accuracy.lua names its cases)
 = 2
@@ -74,8 +111,8 @@ $ head -n 1 p/fit.dat; cut -d ' ' -f 1 p/fit.dat | sed 1d | paste -s -d ' '; gre
 > 20592 41185 61778 82371 102963 123556 144149 164742 185334 205927 226520 247113 267706 288298 308891 329484
 > 16
 $ grep '^2\(0592\|67706\) ' p/fit.dat
-> 20603 15.227421 14.677533 14.514034 14.493790
-> 267839 77.024199 78.524756 76.302558 75.863740
+> 20592 15.227421 14.677533 14.514034 14.493790
+> 267706 77.020004 78.524756 76.301982 75.863164
 $ sed '1,/^set grid/d' p/fit.gp
 > set title "What a rank takes of its device"
 > set xlabel "tokens in the wave"
