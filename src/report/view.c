@@ -9,22 +9,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Adds the estimators of one case that are not there yet. A name beyond the
-** last place is left to records.csv. */
-static void add_estimators(struct view *v, const struct record_found *c)
+bool view_add_name(const char ***list, int *n, const char *name)
+{
+    const char **more;
+    int k;
+
+    for (k = 0; k < *n; k++)
+        if (strcmp((*list)[k], name) == 0) return true;
+    more = realloc(*list, (size_t)(*n + 1) * sizeof *more);
+    if (more == NULL) return false;
+    more[*n] = name;
+    *list = more;
+    ++*n;
+    return true;
+}
+
+/* Adds the estimators of one case that are not there yet. */
+static bool add_estimators(struct view *v, const struct record_found *c)
 {
     int64_t i;
-    int k;
 
     for (i = 0; i < c->n_row; i++) {
         const struct record_row *r = &c->row[i];
         if (r->rank != RECORD_MAX || strcmp(r->term, "admitted") != 0)
             continue;
-        for (k = 0; k < v->n_estimator; k++)
-            if (strcmp(v->estimator[k], r->source) == 0) break;
-        if (k == v->n_estimator && k < MAX_ESTIMATORS)
-            v->estimator[v->n_estimator++] = r->source;
+        if (!view_add_name(&v->estimator, &v->n_estimator, r->source))
+            return false;
     }
+    return true;
 }
 
 const struct record_found *view_sibling(const struct record_set *set,
@@ -64,11 +76,13 @@ int view_open(struct view *v, const char *device, struct err *e)
 
     v->kase = malloc((size_t)(v->set->n_case + 1) * sizeof *v->kase);
     v->measured = malloc((size_t)(v->set->n_case + 1) * sizeof *v->measured);
-    if (v->kase == NULL || v->measured == NULL) return err_nomem(e);
+    v->estimator = NULL;
+    v->n_estimator = 0;
     v->n_case = v->n_measured = 0;
-    v->estimator[0] = BEFORE;
-    v->estimator[1] = AFTER;
-    v->n_estimator = 2;
+    if (v->kase == NULL || v->measured == NULL ||
+        !view_add_name(&v->estimator, &v->n_estimator, BEFORE) ||
+        !view_add_name(&v->estimator, &v->n_estimator, AFTER))
+        return err_nomem(e);
     v->published_here = false;
     for (i = 0; i < v->set->n_case; i++) {
         const struct record_found *c = &v->set->kase[i];
@@ -80,7 +94,7 @@ int view_open(struct view *v, const char *device, struct err *e)
         if (strcmp(c->shape.scenario, SENSITIVITY) == 0) continue;
         v->kase[v->n_case++] = c;
         v->published_here |= view_is_published(c);
-        add_estimators(v, c);
+        if (!add_estimators(v, c)) return err_nomem(e);
     }
     return ERR_OK;
 }
@@ -89,6 +103,8 @@ void view_close(struct view *v)
 {
     free(v->kase);
     free(v->measured);
+    free(v->estimator);
+    v->estimator = NULL;
     v->kase = NULL;
     v->measured = NULL;
 }

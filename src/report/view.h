@@ -16,7 +16,7 @@
 /* The model that the published figures are of. */
 #define PUBLISHED_MODEL "Qwen3.6-35B-A3B"
 
-enum { MAX_ESTIMATORS = 16, MAX_SUBJECTS = 24 };
+enum { MAX_SUBJECTS = 24 };
 
 /* X(constant, name): the pictures, NAME.svg of NAME.gp and NAME.dat. */
 #define PICTURES(X) \
@@ -48,8 +48,9 @@ struct view {
     struct measured *measured;          /* [n_measured], owned likewise */
     int64_t n_measured;
     /* BEFORE, AFTER, then every other estimator in the order in which the
-    ** cases name them (the reader's own); names are the records'. */
-    const char *estimator[MAX_ESTIMATORS];
+    ** cases name them (the reader's own); names are the records', the array
+    ** view_open's. */
+    const char **estimator;             /* [n_estimator] */
     int n_estimator;
     bool published_here;    /* any case is published: view_is_published */
     const enum picture_state *picture;  /* [PICTURE_COUNT] */
@@ -61,6 +62,11 @@ struct view {
 /* The cases of one device ("dry") in order; NULL: of all others than not. */
 int view_open(struct view *v, const char *device, struct err *e) MUST_CHECK;
 void view_close(struct view *v);
+
+/* Adds a name that is not among the n of *list yet; the list, which is the
+** caller's to free, holds the pointer. False: no memory; all is as it was. */
+bool view_add_name(const char ***list, int *n,
+                   const char *name) MUST_CHECK;
 
 const char *view_picture_name(enum picture p);
 /* Links the picture, or says how to draw it; nothing where it shows nothing. */

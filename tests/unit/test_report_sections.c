@@ -7,6 +7,7 @@
 #include "report/doc/render.h"
 #include "report/figures.h"
 #include "report/sections/sections.h"
+#include "report/sections/sweep.h"
 #include "report_fixture.h"
 
 #define GOLDEN "tests/golden/report/"
@@ -337,7 +338,7 @@ static void test_many_sweeps(void **state)
 {
     struct folder f;
     struct fixture x;
-    char name[16];
+    char name[24];
     int i;
 
     (void)state;
@@ -350,6 +351,66 @@ static void test_many_sweeps(void **state)
         add(&f, &x);
     }
     compare(&f, count_sweeps, "sweeps");
+}
+
+/* ---- names without a limit ----------------------------------------------- */
+
+enum { MANY_NAMES = 70 };
+
+/* How many names the page and its tables have. */
+static void count_names(struct view *v)
+{
+    struct sweep *g;
+    struct doc d = {0}, *page = v->d;
+    struct buf text = BUF_INIT;
+    const char *at;
+    int n = sweep_find(v, &g), kinds = 0;
+
+    doc_para(page, "%d estimators, the last is %s", v->n_estimator,
+             v->estimator[v->n_estimator - 1]);
+    doc_para(page, "%d sweep, %s", n, n > 0 ? g[0].scenario : "none");
+    free(g);
+    v->d = &d;
+    sec_timing(v);
+    v->d = page;
+    render_md(&d, &text);
+    for (at = buf_text(&text); (at = strstr(at, "`kind-")) != NULL; at++)
+        kinds++;
+    doc_para(page, "%d kinds of times", kinds);
+    buf_free(&text);
+    doc_free(&d);
+}
+
+/* As many scenarios, estimators and kinds of times; the last scenario is the
+** one with waves of different sizes. */
+static void test_many_names(void **state)
+{
+    struct folder f;
+    struct fixture x;
+    struct estimate mine;
+    struct record_timing time;
+    char name[24], source[24], what[24];
+    int i;
+
+    (void)state;
+    begin(&f);
+    for (i = 0; i < MANY_NAMES + 5; i++) {
+        snprintf(name, sizeof name, "w-%d", i);
+        snprintf(source, sizeof source, "mine-%d", i % MANY_NAMES);
+        snprintf(what, sizeof what, "kind-%d", i % MANY_NAMES);
+        fixture_case(&x, i < MANY_NAMES ? name : "last", name, 50000000);
+        fixture_estimate(&mine, source, 50000000, false);
+        time = (struct record_timing){-1, what, 1000};
+        x.kase.n_wave = 1;
+        x.kase.tokens = 1000 + i;
+        x.wave[0].estimate = &mine;
+        x.wave[0].n_estimate = 1;
+        x.wave[0].n_variant = 0;
+        x.wave[0].timing = &time;
+        x.wave[0].n_timing = 1;
+        add(&f, &x);
+    }
+    compare(&f, count_names, "names");
 }
 
 /* ---- other routings ------------------------------------------------------ */
@@ -386,6 +447,7 @@ int main(void)
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_many_sweeps),
+        cmocka_unit_test(test_many_names),
         cmocka_unit_test(test_fidelity),
     };
 

@@ -128,7 +128,7 @@ static void put_estimator(struct view *v, struct table *t,
 static void put_set(struct view *v, struct table *t, const struct set *s,
                     double *x)
 {
-    const char *seen[MAX_ESTIMATORS];
+    const char **seen = NULL;
     int64_t i, k;
     int n = 0, j;
 
@@ -139,11 +139,11 @@ static void put_set(struct view *v, struct table *t, const struct set *s,
             const struct record_row *r = &c->row[k];
             if (r->rank != RECORD_MAX || strcmp(r->term, "admitted") != 0)
                 continue;
-            for (j = 0; j < n && strcmp(seen[j], r->source) != 0; j++) {}
-            if (j == n && n < MAX_ESTIMATORS) seen[n++] = r->source;
+            v->d->failed |= !view_add_name(&seen, &n, r->source);
         }
     }
     for (j = 0; j < n; j++) put_estimator(v, t, s, seen[j], x);
+    free(seen);
 }
 
 static bool is_first_in(const struct view *v, int64_t i, struct set *s)

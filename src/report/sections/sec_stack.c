@@ -185,8 +185,8 @@ static void put_under(struct view *v, const struct sweep *g)
 
 void sec_stack(struct view *v)
 {
-    struct sweep g[MAX_SWEEPS];
-    int n = sweep_find(v, g), i, k;
+    struct sweep *g;
+    int n = sweep_find(v, &g), i, k;
     struct table *t;
 
     if (n == 0 && !v->published_here) return;
@@ -216,6 +216,7 @@ void sec_stack(struct view *v)
             put_range(v, t, &g[i], v->estimator[k], false);
     }
     for (i = 0; i < n; i++) put_under(v, &g[i]);
+    free(g);
     if (view_has_scenario(v, FULL_STACK)) view_command(v, FULL_STACK);
     if (v->published_here)
         view_picture(v, PICTURE_TOKENS, "Raw error against tokens; below "

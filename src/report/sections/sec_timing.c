@@ -48,29 +48,26 @@ static void put_times(struct view *v, struct table *t, const char *what,
     free(ns);
 }
 
-#define MAX_KINDS 64
-
-/* Every kind of time in the folder, in order of appearance. */
-static int kinds(const struct view *v, const char *out[MAX_KINDS])
+/* Every kind of time in the folder, in order of appearance; *out is the
+** caller's. */
+static int kinds(struct view *v, const char ***out)
 {
-    int n = 0, j;
+    int n = 0;
     int64_t i, k;
 
+    *out = NULL;
     for (i = 0; i < v->set->n_case; i++) {
         const struct record_found *c = &v->set->kase[i];
-        for (k = 0; k < c->n_time; k++) {
-            for (j = 0; j < n; j++)
-                if (strcmp(out[j], c->time[k].what) == 0) break;
-            if (j == n && n < MAX_KINDS) out[n++] = c->time[k].what;
-        }
+        for (k = 0; k < c->n_time; k++)
+            v->d->failed |= !view_add_name(out, &n, c->time[k].what);
     }
     return n;
 }
 
 void sec_timing(struct view *v)
 {
-    const char *what[MAX_KINDS];
-    int n = kinds(v, what), i;
+    const char **what;
+    int n = kinds(v, &what), i;
     char first[80], cached[80];
     struct table *t;
 
@@ -88,4 +85,5 @@ void sec_timing(struct view *v)
     for (i = 0; i < n; i++)
         put_times(v, t, what[i], strcmp(what[i], "plan") == 0 ? first
                   : strcmp(what[i], "plan.cached") == 0 ? cached : NULL);
+    free(what);
 }

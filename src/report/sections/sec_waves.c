@@ -3,6 +3,7 @@
 ** lie with how many adapter gradients.
 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "report/sections/sweep.h"
@@ -63,8 +64,8 @@ static void put_pair(struct view *v, struct table *t, const struct sweep *g,
 
 void sec_pairing(struct view *v)
 {
-    struct sweep g[MAX_SWEEPS];
-    int n = sweep_find(v, g), i;
+    struct sweep *g;
+    int n = sweep_find(v, &g), i;
     struct table *t = NULL;
 
     if (n == 0 && !v->published_here) return;
@@ -79,6 +80,7 @@ void sec_pairing(struct view *v)
                           "|>attention rows|>GDN rows");
         put_pair(v, t, &g[i], at, most, waves);
     }
+    free(g);
     if (t == NULL) {
         view_absent(v, "waves of one real sequence each", FULL_STACK);
         return;
@@ -175,8 +177,8 @@ static void put_traced(struct view *v)
 
 void sec_adapters(struct view *v)
 {
-    struct sweep g[MAX_SWEEPS];
-    int n = sweep_find(v, g), i;
+    struct sweep *g;
+    int n = sweep_find(v, &g), i;
     struct table *t;
 
     if (n == 0 && !v->published_here) return;
@@ -195,5 +197,6 @@ void sec_adapters(struct view *v)
                   "|>tokens, from|>to|>adapter gradients at the peak, MB, "
                   "from|>to");
     for (i = 0; i < n; i++) put_places(v, t, &g[i]);
+    free(g);
     if (view_has_scenario(v, FULL_STACK)) view_command(v, FULL_STACK);
 }

@@ -9,7 +9,7 @@
 
 #define FULL_STACK "full-stack"
 
-enum { MANY_SIZES = 5, MAX_SWEEPS = 32 };
+enum { MANY_SIZES = 5 };
 
 /* Cases of one scenario at one EP. */
 struct sweep {
@@ -21,8 +21,9 @@ struct sweep {
 
 /* Sweeps with at least MANY_SIZES waves of different size, those of
 ** FULL_STACK first, else in the order of their first case; returns how
-** many. */
-int sweep_find(const struct view *v, struct sweep out[MAX_SWEEPS]);
+** many. *out is the caller's to free, NULL where there is none; without memory
+** the document fails. */
+int sweep_find(struct view *v, struct sweep **out) MUST_CHECK;
 bool sweep_has(const struct record_found *c, const struct sweep *g);
 
 #endif
