@@ -11,18 +11,37 @@ local MiB <const> = 1 << 20
 
 -- ---- an instant: its terms, and its tensors as the allocator sees them ----
 
-local function instant(base)
-  return {terms = {}, blocks = slack.blocks(base)}
+-- loose: some of more than 1 MiB are as large as rows make them.
+local function instant()
+  return {terms = {}, list = {}, small = 0, loose = false}
 end
 
-local function list(t, n, bytes) slack.add(t.blocks, n, bytes) end
+local function list(t, n, bytes) t.list[#t.list + 1] = {n, bytes} end
 
-local function more(t, n) t.blocks.tensors = t.blocks.tensors + n end
+local function list_rows(t, n, bytes)
+  list(t, n, bytes)
+  t.loose = t.loose or n > 0 and bytes > MiB
+end
 
-local function put(t, category, n, rows, width)
+local function more(t, n) t.small = t.small + n end
+
+local function blocks_of(t, base, hole)
+  local b = slack.blocks(base, hole)
+  for _, x in ipairs(t.list) do slack.add(b, x[1], x[2]) end
+  b.tensors = b.tensors + t.small
+  return b
+end
+
+-- Of states, or of rows that the kernel pads to whole blocks.
+local function put_whole(t, category, n, rows, width)
   local bytes = rows * width
   add(t.terms, category, n * bytes)
   list(t, n, bytes)
+end
+
+local function put(t, category, n, rows, width)
+  put_whole(t, category, n, rows, width)
+  t.loose = t.loose or n > 0 and rows * width > MiB
 end
 
 local function put_act(t, category, n, rows, elements)
@@ -69,7 +88,7 @@ local function put_gdn(at, t)
   put(t, "gdn", 1, at.rows, 1)
   put_gdn_marks(at, t)
   put_ranks(at, "gdn", 3, t)
-  put(t, "gdn", 1, at.states, w.state * F32)
+  put_whole(t, "gdn", 1, at.states, w.state * F32)
   put(t, "gdn", 1, at.states, halo(m))
 end
 
@@ -125,10 +144,10 @@ end
 local function list_experts(at, t, x)
   local m = at.f.model
   local h, f, unit, e = m.hidden, m.expert_ffn, rank_widths(at)
-  list(t, x.rows, at.pairs * h * ELEMENT)
-  list(t, x.sums, at.pairs * 2 * f * ELEMENT)
-  list(t, x.acts, at.pairs * f * ELEMENT)
-  list(t, x.ranks, at.pairs * e)
+  list_rows(t, x.rows, at.pairs * h * ELEMENT)
+  list_rows(t, x.sums, at.pairs * 2 * f * ELEMENT)
+  list_rows(t, x.acts, at.pairs * f * ELEMENT)
+  list_rows(t, x.ranks, at.pairs * e)
   list(t, x.up + x.down, unit * h)
   list(t, x.up, unit * 2 * f)
   list(t, x.down, unit * f)
@@ -166,7 +185,7 @@ end
 
 -- The MoE of the recompute (pricing.md 3).
 local function recompute(at)
-  local t, m = instant(at.base), at.f.model
+  local t, m = instant(), at.f.model
   local most, dispatch, peak = 0, 0, 1
   for i = 1, math.min(#at.moe.peaks, #whole) do
     local p = at.moe.peaks[i]
@@ -195,7 +214,7 @@ local backward <const> = {
 }
 
 local function experts_backward(at, through)
-  local t, m, rank = instant(at.base), at.f.model, at.f.lora_rank
+  local t, m, rank = instant(), at.f.model, at.f.lora_rank
   local padded = rank > 0 and rank < 8
   local apart, most, dearest = not at.fresh or padded, -1, nil
   for _, peak in ipairs(backward[through]) do
@@ -224,7 +243,7 @@ local function put_residual(at, t)
 end
 
 local function gdn_backward(at)
-  local t, m, w = instant(at.base), at.f.model, pricing.widths(at.f.model)
+  local t, m, w = instant(), at.f.model, pricing.widths(at.f.model)
   put_act(t, "gdn", 1, at.rows, w.conv)
   put_act(t, "gdn", 6, at.rows, w.wide)
   put_act(t, "gdn", 7, at.rows, w.value)
@@ -233,16 +252,16 @@ local function gdn_backward(at)
   put(t, "gdn", 7, at.rows, m.v_heads * F32)
   put_act(t, "gdn", 2, at.rows, m.v_heads)
   put_ranks(at, "gdn", 2, t)
-  put_act(t, "gdn", 2, at.chunks, w.state)
-  put(t, "gdn", 2, at.states, w.state * F32)
-  put(t, "gdn", 1, at.sent, w.state * F32)
+  put_whole(t, "gdn", 2, at.chunks, w.state * ELEMENT)
+  put_whole(t, "gdn", 2, at.states, w.state * F32)
+  put_whole(t, "gdn", 1, at.sent, w.state * F32)
   put(t, "gdn", 1, at.states, halo(m))
   put_residual(at, t)
   return t
 end
 
 local function attention_backward(at)
-  local t, m, w = instant(at.base), at.f.model, pricing.widths(at.f.model)
+  local t, m, w = instant(), at.f.model, pricing.widths(at.f.model)
   local gate, c = m.attn_gate and 1 or 0, "attention"
   put_act(t, c, 1, at.rows, (1 + gate) * w.q + 2 * w.kv)
   put_act(t, c, 4 + gate, at.rows, w.q)
@@ -252,9 +271,9 @@ local function attention_backward(at)
   put(t, c, 2, at.rows, m.q_heads * F32)
   put(t, c, 1, at.rows, m.kv_heads * F32)
   put_ranks(at, c, 3, t)
-  put_act(t, c, 2, at.back.q, w.q)
+  put_whole(t, c, 2, at.back.q, w.q * ELEMENT)
   put(t, c, 1, at.back.q, m.q_heads * F32)
-  put(t, c, 2, at.back.k, w.kv * F32)
+  put_whole(t, c, 2, at.back.k, w.kv * F32)
   put(t, c, 1, at.back.sent, 2 * w.kv * F32)
   put_records(at, at.back.stages, at.back.records, t)
   put_residual(at, t)
@@ -263,7 +282,7 @@ end
 
 -- The first projections' backward.
 local function projections_backward(at)
-  local t, m, w = instant(at.base), at.f.model, pricing.widths(at.f.model)
+  local t, m, w = instant(), at.f.model, pricing.widths(at.f.model)
   local gdn, c = at.kind == "gdn", at.kind
   local joined = gdn and w.conv + w.value + 2 * m.v_heads
                  or (m.attn_gate and 2 or 1) * w.q + 2 * w.kv
@@ -458,18 +477,26 @@ local function gradient_blocks(f, group, rank)
     slack.in_hole(b, n[i], bytes[i], group.attention_rows[rank] * row,
                   group.gdn_rows[rank] * row)
   end
+  b.packed = slack.packed(n, bytes)
   b.mean = math.max(b.mean, packed_gradients(f, group, rank, n, bytes))
   b.tensors = gradients_round(f) and 2 * SITES or 0
   slack.repeats(b)
   return b
 end
 
--- An instant's blocks and what is beside it. Of a layer's gradients no more
--- lie in a hole without the grain than there are tensors without it.
-local function blocks_at(t, base, blocks, gradients, incoming)
-  local all = slack.join(t.blocks, blocks)
+-- An instant's blocks and what is beside it. Gradients have segments of their
+-- own where base divides all that is large and rows make none of it, loose, in
+-- no layer before. Else of a layer's no more lie in a hole without the grain
+-- than there are tensors without it.
+local function blocks_at(t, base, blocks, gradients, incoming, loose, hole)
+  local own = blocks_of(t, base)
+  local regular = base > 0 and not loose and incoming <= MiB and own.odd == 0
+  if regular and base <= MiB then own = blocks_of(t, base, hole) end
+  local all = slack.join(own, blocks)
   slack.add(all, 1, incoming)
-  if base > 0 then
+  if regular then
+    gradients = slack.pack(gradients)
+  elseif base > MiB then
     gradients = slack.part(gradients, all.odd, LARGE_GRADIENTS)
   end
   return slack.join(all, gradients)
@@ -481,7 +508,9 @@ local function walk_layers(f, moe, group, rank, pending, above, beside, take)
   local at, row = {}, f.model.hidden * ELEMENT
   local boundaries, blocks = beside.boundaries, slack.join(beside.blocks)
   local own_blocks = gradient_blocks(f, group, rank)
-  local gradients = slack.blocks()
+  local gradients, loose = slack.blocks(), f.lora_rank < 8
+  local hole = f.model.experts // f.parallel.ep * f.lora_rank * ELEMENT
+               * f.model.expert_ffn
   for layer = f.layers, 1, -1 do
     local kind = f.model.kinds[layer]
     at[kind] = at[kind] or layers_of(f, moe, group, rank, kind)
@@ -493,14 +522,16 @@ local function walk_layers(f, moe, group, rank, pending, above, beside, take)
                and pricing.output_layout(f.model, layer) ~= kind
     a.out_rows = pricing.rows(group, rank,
                               pricing.output_layout(f.model, layer))
-    a.base = slack.base(blocks)
-    local incoming = a.out_rows * row
-    for i, x in ipairs(instants(a, own, layer == 1)) do
+    local incoming, base = a.out_rows * row, slack.base(blocks)
+    local all_instants = instants(a, own, layer == 1)
+    for _, x in ipairs(all_instants) do loose = loose or x[1].loose end
+    for i, x in ipairs(all_instants) do
       local terms = x[1].terms
       if i == 2 and own > 0 then
         gradients = slack.join(gradients, own_blocks)
       end
-      local all = blocks_at(x[1], a.base, blocks, gradients, incoming)
+      local all = blocks_at(x[1], base, blocks, gradients, incoming, loose,
+                            hole)
       terms.boundaries = boundaries
       add(terms, "input_gradient", incoming)
       add(terms, "adapter_gradients", above + x[2])

@@ -44,6 +44,7 @@ struct instant {
     int64_t term[CAT_COUNT], sum;
     int64_t gradients;          /* of the layer's own, those that are there */
     int64_t tensors, large;     /* no fewer than in blocks */
+    int64_t loose;              /* of more than 1 MiB, as rows make them */
     int64_t small;              /* of them, those that the list has not */
     const struct layer_at *records;     /* of so many of its stages */
     int64_t n_stage;
@@ -64,6 +65,7 @@ struct layer_instants {
     int64_t pairs, gradients;   /* as layer_at has them */
     int n;                      /* how many */
     int64_t most;               /* none is dearer, whatever is added */
+    bool loose;                 /* some have such tensors */
     struct instant at[INSTANTS];
 };
 void price_layer_instants(const struct layer_at *at,
@@ -75,8 +77,9 @@ int64_t price_head_chunk(const struct price_facts *f, int64_t rows);
 /* Of one layer. */
 struct blocks price_gradient_blocks(const struct price_facts *f, int64_t g,
                                     int64_t r);
-/* Those that base does not divide are counted. */
-const struct blocks *instant_blocks(struct instant *t, int64_t base);
+/* Those that base does not divide are counted; hole as in blocks. */
+const struct blocks *instant_blocks(struct instant *t, int64_t base,
+                                    int64_t hole);
 
 /* Pairs of a layer of that kind that rank r's EP group routes in all. */
 int64_t price_group_pairs(const struct price_facts *f, int64_t g, int64_t r,

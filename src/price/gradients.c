@@ -66,6 +66,7 @@ struct blocks price_gradient_blocks(const struct price_facts *f, int64_t g,
                        num_smul(f->group[g].attention_rows[r], row),
                        num_smul(f->group[g].gdn_rows[r], row));
     }
+    b.packed = blocks_packed(n, bytes);
     blocks_least(&b, packed_gradients(f, g, r, n, bytes));
     b.tensors = gradients_round(f) ? 2 * SITE_COUNT : 0;
     blocks_repeat(&b);

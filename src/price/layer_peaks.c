@@ -27,6 +27,13 @@ static void list(struct instant *t, int64_t n, int64_t bytes)
     t->list[t->n++] = (struct alive){n, bytes};
 }
 
+/* Whose size rows or pairs make. */
+static void list_rows(struct instant *t, int64_t n, int64_t bytes)
+{
+    list(t, n, bytes);
+    if (bytes > LARGE_BLOCK) t->loose += n;
+}
+
 /* Small ones that are counted elsewhere. */
 static void more(struct instant *t, int64_t n)
 {
@@ -41,7 +48,17 @@ static void put(struct instant *t, enum category c, int64_t n, int64_t rows,
     int64_t bytes = num_smul(rows, width);
 
     t->term[c] = num_sadd(t->term[c], num_smul(n, bytes));
-    list(t, n, bytes);
+    list_rows(t, n, bytes);
+}
+
+/* Of states, or of rows that the kernel pads to whole blocks. */
+static void put_whole(struct instant *t, enum category c, int64_t n,
+                      int64_t rows, int64_t width)
+{
+    int64_t loose = t->loose;
+
+    put(t, c, n, rows, width);
+    t->loose = loose;
 }
 
 /* The same of act elements a row. */
@@ -132,7 +149,7 @@ static void put_gdn(const struct layer_at *at, struct instant *t)
     put(t, CAT_GDN, 1, at->rows, 1);
     put_gdn_marks(at, t);
     put_ranks(at, CAT_GDN, 3, t);
-    put(t, CAT_GDN, 1, at->states, num_smul(state_elements(m), F32));
+    put_whole(t, CAT_GDN, 1, at->states, num_smul(state_elements(m), F32));
     put(t, CAT_GDN, 1, at->states, halo_bytes(m));
 }
 
@@ -195,10 +212,10 @@ static void list_experts(const struct layer_at *at, struct instant *t,
     const struct model *m = model_of(at);
     int64_t h = m->hidden, f = m->expert_ffn, unit = at->unit;
 
-    list(t, x.rows, num_smul(at->pairs, h * PRICE_ELEMENT));
-    list(t, x.sums, num_smul(at->pairs, 2 * f * PRICE_ELEMENT));
-    list(t, x.acts, num_smul(at->pairs, f * PRICE_ELEMENT));
-    list(t, x.ranks, num_smul(at->pairs, at->padded));
+    list_rows(t, x.rows, num_smul(at->pairs, h * PRICE_ELEMENT));
+    list_rows(t, x.sums, num_smul(at->pairs, 2 * f * PRICE_ELEMENT));
+    list_rows(t, x.acts, num_smul(at->pairs, f * PRICE_ELEMENT));
+    list_rows(t, x.ranks, num_smul(at->pairs, at->padded));
     list(t, x.up + x.down, num_smul(unit, h));
     list(t, x.up, num_smul(unit, 2 * f));
     list(t, x.down, num_smul(unit, f));
@@ -341,9 +358,9 @@ static void gdn_backward(const struct layer_at *at, struct instant *t)
     put_heads(t, CAT_GDN, 7, at->rows, m->v_heads);
     put_act(t, CAT_GDN, 2, at->rows, m->v_heads);
     put_ranks(at, CAT_GDN, 2, t);
-    put_act(t, CAT_GDN, 2, at->chunks, states);
-    put(t, CAT_GDN, 2, at->states, num_smul(states, F32));
-    put(t, CAT_GDN, 1, at->sent, num_smul(states, F32));
+    put_whole(t, CAT_GDN, 2, at->chunks, num_smul(states, PRICE_ELEMENT));
+    put_whole(t, CAT_GDN, 2, at->states, num_smul(states, F32));
+    put_whole(t, CAT_GDN, 1, at->sent, num_smul(states, F32));
     put(t, CAT_GDN, 1, at->states, halo_bytes(m));
     put_residual(at, t);
 }
@@ -364,9 +381,9 @@ static void attention_backward(const struct layer_at *at, struct instant *t)
     put_heads(t, CAT_ATTENTION, 2, at->rows, m->q_heads);
     put_heads(t, CAT_ATTENTION, 1, at->rows, m->kv_heads);
     put_ranks(at, CAT_ATTENTION, 3, t);
-    put_act(t, CAT_ATTENTION, 2, at->back.q, q);
+    put_whole(t, CAT_ATTENTION, 2, at->back.q, q * PRICE_ELEMENT);
     put(t, CAT_ATTENTION, 1, at->back.q, m->q_heads * F32);
-    put(t, CAT_ATTENTION, 2, at->back.k, kv * F32);
+    put_whole(t, CAT_ATTENTION, 2, at->back.k, kv * F32);
     put(t, CAT_ATTENTION, 1, at->back.sent, 2 * kv * F32);
     put_records(at, at->back.n_stage, at->back.records, t);
     put_residual(at, t);
@@ -424,13 +441,15 @@ static void gradients_at(const struct layer_at *at, int64_t there[INSTANTS])
 
 /* ---- all of them --------------------------------------------------------- */
 
-const struct blocks *instant_blocks(struct instant *t, int64_t base)
+const struct blocks *instant_blocks(struct instant *t, int64_t base,
+                                    int64_t hole)
 {
     int i;
 
-    if (t->counted && t->blocks.base == base) return &t->blocks;
+    if (t->counted && t->blocks.base == base && t->blocks.hole == hole)
+        return &t->blocks;
     t->counted = true;
-    t->blocks = (struct blocks){.base = base};
+    t->blocks = (struct blocks){.base = base, .hole = hole};
     if (t->records != NULL) add_records(t, &t->blocks);
     for (i = 0; i < t->n; i++)
         blocks_add(&t->blocks, t->list[i].n, t->list[i].bytes);
@@ -441,7 +460,7 @@ const struct blocks *instant_blocks(struct instant *t, int64_t base)
 static void open_instant(struct instant *t)
 {
     memset(t->term, 0, sizeof t->term);
-    t->tensors = t->large = t->small = 0;
+    t->tensors = t->large = t->loose = t->small = 0;
     t->records = NULL;
     t->counted = false;
     t->n = 0;
@@ -483,6 +502,9 @@ void price_layer_instants(const struct layer_at *at, struct layer_instants *out)
     }
     gradients_at(at, there);
     out->most = 0;
-    for (i = 0; i < out->n; i++)
+    out->loose = false;
+    for (i = 0; i < out->n; i++) {
         out->most = num_max(out->most, close_instant(&out->at[i], there[i]));
+        out->loose = out->loose || out->at[i].loose > 0;
+    }
 }

@@ -157,6 +157,8 @@ static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
 /* What is alive beside a layer: boundaries of all groups, the gradients that
 ** are there already being counted elsewhere; and their blocks. */
 struct beside {
+    bool loose;                 /* a layer had tensors as large as its rows */
+    int64_t hole;               /* of what gradients leave where it had none */
     int64_t boundaries;
     struct blocks blocks, gradients;
 };
@@ -207,6 +209,7 @@ static void add_adapters(const struct price_facts *f, struct beside *b)
         blocks_grain(&b->blocks, num_smul(unit * num_max(8, f->lora_rank),
                                           width[i]));
     }
+    b->hole = num_smul(unit * f->lora_rank, f->model->expert_ffn);
 }
 
 /* Of all groups but one; -1: of all. */
@@ -243,18 +246,27 @@ static bool same_slot(const struct price_facts *f, int64_t a, int64_t b)
 /* The dearest instants so far of one rank, by kind of layer. */
 struct dearest { int64_t bytes[LAYER_KINDS]; };
 
-/* An instant's blocks and what is beside it. A gradient that has the grain of
-** all that stays falls into a hole that has it, but for those beside tensors
-** that have not: into no more of a layer than there are of these. */
+/* An instant's blocks and what is beside it. Where base divides all that is
+** large and none of it comes with rows, here and in the layers before, the
+** gradients lie in segments of their own. Else one that has the grain of all
+** that stays falls into a hole that has it, but for those beside tensors that
+** have not: into no more of a layer than there are of these. */
 static struct blocks blocks_at(struct instant *t, const struct beside *b,
                                int64_t incoming)
 {
-    int64_t base = blocks_base(&b->blocks);
-    struct blocks all = *instant_blocks(t, base), gradients = b->gradients;
+    bool alone = !b->loose && incoming <= LARGE_BLOCK;
+    int64_t grain = blocks_base(&b->blocks);
+    int64_t base = alone || grain > LARGE_BLOCK ? grain : 0;
+    struct blocks all = *instant_blocks(t, base, 0), gradients = b->gradients;
+    bool regular = alone && base > 0 && all.odd == 0;
 
+    if (regular && base <= LARGE_BLOCK) all = *instant_blocks(t, base, b->hole);
     blocks_join(&all, &b->blocks);
     blocks_add(&all, 1, incoming);
-    if (base > 0) blocks_part(&gradients, all.odd, LARGE_GRADIENTS);
+    if (regular)
+        blocks_pack(&gradients);
+    else if (base > LARGE_BLOCK)
+        blocks_part(&gradients, all.odd, LARGE_GRADIENTS);
     blocks_join(&all, &gradients);
     return all;
 }
@@ -354,6 +366,7 @@ static void walk_layers(const struct price_wave *w, int64_t g, int64_t r,
         const struct boundary *saved = &of.in[model_input_layout(f->model, l)];
         struct layer_instants *at = instants_of(x, w, g, r, l, own);
 
+        b.loose = b.loose || at->loose || w->f->lora_rank < 8;
         incoming = num_smul(x->at[kind].out_rows, w->row);
         binds = may_bind(at, &b, own > 0 ? &gradients : &none, incoming, above,
                          d->bytes[kind]);

@@ -34,19 +34,21 @@
 **
 ** where the fractions are within 11 % for every b from u on. Blocks that could
 ** have segments of their own fall into those of others, where the least of
-** them stand for all. */
-static int64_t expected(int64_t bytes)
+** them stand for all. Where all holes have one size it is known. */
+static int64_t expected(int64_t bytes, int64_t hole)
 {
+    int64_t rest = hole - num_round_up(bytes, SMALLEST);
     int64_t b = num_min(bytes, OWN_SEGMENT);
 
+    if (hole > 0) return rest > 0 && rest <= LARGE_BLOCK ? rest : 0;
     return 3 * LARGE_BLOCK * LARGE_BLOCK / (6 * b + 8 * LARGE_BLOCK);
 }
 
-static int64_t square(int64_t bytes)
+static int64_t square(int64_t bytes, int64_t hole)
 {
     int64_t b = num_min(bytes, OWN_SEGMENT);
 
-    return (INT64_C(1) << 60) / (3 * b + 5 * LARGE_BLOCK);
+    return hole > 0 ? 0 : (INT64_C(1) << 60) / (3 * b + 5 * LARGE_BLOCK);
 }
 
 static int64_t root(int64_t x)
@@ -63,7 +65,7 @@ static int64_t root(int64_t x)
 static int64_t join_grain(int64_t a, int64_t b)
 {
     if (a == 0 || b == 0) return a + b;
-    return a <= LARGE_BLOCK || b <= LARGE_BLOCK ? 1 : num_gcd(a, b);
+    return a < LEAST_GRAIN || b < LEAST_GRAIN ? 1 : num_gcd(a, b);
 }
 
 /* A segment of its own must not have a rest either. */
@@ -87,9 +89,9 @@ static void add_least(struct blocks *b, struct least x)
 }
 
 /* What one is charged beyond its mean to fill what a workspace leaves. */
-static int64_t rest_of(int64_t bytes)
+static int64_t rest_of(int64_t bytes, int64_t hole)
 {
-    return WORKSPACE_REST - bytes - expected(bytes);
+    return WORKSPACE_REST - bytes - expected(bytes, hole);
 }
 
 /* Where there is none any more, one more block changes nothing. */
@@ -97,7 +99,7 @@ static void count_grain(struct blocks *b, int64_t n, int64_t bytes)
 {
     int64_t grain;
 
-    if (b->base == 0 && b->grain > 0 && b->grain <= LARGE_BLOCK) return;
+    if (b->base == 0 && b->grain > 0 && b->grain < LEAST_GRAIN) return;
     grain = grain_of(bytes);
     b->grain = join_grain(b->grain, grain);
     if (b->base > 0 && grain % b->base != 0) b->odd += n;
@@ -115,17 +117,45 @@ static bool count(struct blocks *b, int64_t n, int64_t *bytes, bool own)
     *bytes = num_min(*bytes, MOST);
     b->large += n;
     count_grain(b, n, *bytes);
-    if (rest_of(*bytes) <= 0) return true;
+    if (rest_of(*bytes, b->hole) <= 0) return true;
     for (i = 0; i < num_min(n, WORKSPACES); i++)
-        add_least(b, (struct least){*bytes, own ? square(*bytes) : 0});
+        add_least(b, (struct least){*bytes,
+                                    own ? square(*bytes, b->hole) : 0});
     return true;
+}
+
+/* Into the smallest room that segments have, or into a new one: what it keeps
+** there is known. */
+static void lay(struct blocks *b, int64_t bytes)
+{
+    int64_t block = num_round_up(bytes, SMALLEST), rest;
+    int i, at = ROOMS;
+
+    for (i = 0; i < ROOMS; i++)
+        if (b->room[i] >= block && (at == ROOMS || b->room[i] < b->room[at]))
+            at = i;
+    if (at < ROOMS)
+        rest = b->room[at] - block;
+    else if (bytes >= OWN_SEGMENT)
+        rest = num_round_up(block, OWN_STEP) - block;
+    else
+        rest = SEGMENT - block;
+    for (i = 0; at == ROOMS && i < ROOMS; i++)
+        if (b->room[i] == 0) at = i;
+    if (rest <= LARGE_BLOCK) b->mean += rest;
+    else if (at == ROOMS) b->mean += LARGE_BLOCK;    /* lost sight of */
+    if (at < ROOMS) b->room[at] = rest > LARGE_BLOCK ? rest : 0;
 }
 
 void blocks_add(struct blocks *b, int64_t n, int64_t bytes)
 {
+    int64_t i;
+
     if (!count(b, n, &bytes, true)) return;
-    b->mean += n * expected(bytes);
-    b->square += n * square(bytes);
+    for (i = 0; b->hole > 0 && i < n; i++)
+        if (expected(bytes, b->hole) == 0) lay(b, bytes);
+    b->mean += n * expected(bytes, b->hole);
+    b->square += n * square(bytes, b->hole);
 }
 
 /* Segments of their own have a rest that is known; the last block of a shared
@@ -135,10 +165,10 @@ void blocks_fresh(struct blocks *b, int64_t n, int64_t bytes)
     int64_t fit, rest;
 
     if (!count(b, n, &bytes, true)) return;
-    b->square += n * square(bytes);
+    b->square += n * square(bytes, 0);
     if (bytes >= OWN_SEGMENT) {
         rest = num_round_up(bytes, OWN_STEP) - bytes;
-        b->mean += n * num_max(expected(bytes),
+        b->mean += n * num_max(expected(bytes, 0),
                                rest <= LARGE_BLOCK ? rest : 0);
         return;
     }
@@ -150,8 +180,8 @@ void blocks_fresh(struct blocks *b, int64_t n, int64_t bytes)
 void blocks_alike(struct blocks *b, int64_t n, int64_t bytes)
 {
     if (!count(b, n, &bytes, false)) return;
-    b->mean += n * expected(bytes);
-    b->square += n * n * square(bytes);
+    b->mean += n * expected(bytes, 0);
+    b->square += n * n * square(bytes, 0);
 }
 
 void blocks_repeat(struct blocks *b)
@@ -177,7 +207,7 @@ void blocks_in_hole(struct blocks *b, int64_t n, int64_t bytes, int64_t hole,
 
     if (bytes <= LARGE_BLOCK || bytes > MOST) return;
     rest = num_max(hole_rest(bytes, hole), hole_rest(bytes, other));
-    b->mean += n * num_max(0, rest - expected(bytes));
+    b->mean += n * num_max(0, rest - expected(bytes, 0));
 }
 
 /* How many fit, besides others, or none where they are not such that share. */
@@ -235,6 +265,7 @@ void blocks_join_all(struct blocks *b, int64_t n, const struct blocks *other)
     b->square += n * other->square;
     b->grain = join_grain(b->grain, other->grain);
     b->odd += n * other->odd;
+    b->packed += n * other->packed;
     for (i = 0; i < WORKSPACES && other->least[i].bytes > 0; i++)
         for (k = 0; k < num_min(n, WORKSPACES); k++)
             add_least(b, other->least[i]);
@@ -267,13 +298,19 @@ void blocks_part(struct blocks *b, int64_t n, int64_t m)
     b->alike = root(num_smul(b->alike, b->alike) / m * n);
 }
 
+void blocks_pack(struct blocks *b)
+{
+    b->mean = b->packed;
+    b->alike = 0;
+}
+
 /* ---- the bytes ----------------------------------------------------------- */
 
 int64_t blocks_base(const struct blocks *b)
 {
     int64_t base = join_grain(b->grain, SEGMENT);
 
-    return base > LARGE_BLOCK ? base : 0;
+    return base < LEAST_GRAIN ? 0 : base;
 }
 
 /* Of a block whose share of the mean and of a rest is charged already, what
@@ -286,18 +323,26 @@ static int64_t square_left(const struct least *x)
     return num_min(x->square, range * range / 4);
 }
 
+/* Where a hole that several fill comes to its end: a multiple of the grain, one
+** as often as another. */
+static int64_t end_rest(int64_t grain)
+{
+    return (grain + LARGE_BLOCK / grain * grain) / 2;
+}
+
 int64_t blocks_slack(const struct blocks *b, int64_t bytes)
 {
     int64_t kept = b->mean, square = b->square, alike, spread;
     int i;
 
     /* holes between blocks of one grain have it too: nothing is left of them */
-    if (b->least[0].bytes == 0 && blocks_base(b) > 0)
+    if (b->least[0].bytes == 0 && blocks_base(b) > LARGE_BLOCK)
         return b->tensors * SMALLEST;
     for (i = 0; i < WORKSPACES && b->least[i].bytes > 0; i++) {
-        kept += rest_of(b->least[i].bytes);
+        kept += rest_of(b->least[i].bytes, b->hole);
         square -= b->least[i].square - square_left(&b->least[i]);
     }
+    if (b->hole > 0) kept = num_max(kept, end_rest(b->base));
     assert(square >= 0);        /* of blocks_repeat only what is alike */
     alike = ALIKE_DEVIATIONS * b->alike;
     spread = root(num_sadd(num_smul(alike, alike),

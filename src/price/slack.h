@@ -19,19 +19,29 @@
 ** rest lies there for as long as they do. */
 enum { WORKSPACES = 5 };
 
+/* What blocks keep comes in few sizes where all of them are multiples of no
+** less than this. */
+#define LEAST_GRAIN (LARGE_BLOCK / 4)
+
 /* Of the smallest blocks: bytes, and what of their variance is in the sum. */
 struct least { int64_t bytes, square; };
+
+enum { ROOMS = 4 };
 
 /* Tensors that are alive together. All zero: none. */
 struct blocks {
     int64_t tensors;        /* how many that are rounded up to 512 bytes, */
     int64_t large;          /* and how many of more than 1 MiB: of these */
     int64_t mean;           /* what they keep on average, */
+    int64_t packed;         /* gradients: at most, in segments of their own; */
     int64_t alike;          /* deviations of those that repeat, */
     int64_t square;         /* and variances of the others, summed */
     int64_t grain;          /* what divides all their sizes */
     int64_t base, odd;      /* how many that base does not divide; 0: not
                                asked for */
+    int64_t hole;           /* the size of all holes, but for those of segments
+                               that fill; 0: holes have any size */
+    int64_t room[ROOMS];    /* what segments have left that others fill */
     struct least least[WORKSPACES];     /* the smallest of more than 1 MiB
                                            behind workspaces, ascending */
 };
@@ -65,8 +75,10 @@ void blocks_join_all(struct blocks *b, int64_t n, const struct blocks *other);
 void blocks_drop(struct blocks *b, const struct blocks *other);
 /* Where no more than n of m lie in a hole that keeps something. */
 void blocks_part(struct blocks *b, int64_t n, int64_t m);
-/* What divides these and all segments that are shared; 0: no more than 1 MiB
-** does. What falls between blocks of it keeps nothing. */
+/* Of gradients that lie in segments of their own. */
+void blocks_pack(struct blocks *b);
+/* What divides these and all segments that are shared; 0: less than LEAST_GRAIN
+** does. What falls between blocks of more than 1 MiB of it keeps nothing. */
 int64_t blocks_base(const struct blocks *b);
 
 /* Bytes that are allocated beyond the bytes that are asked for in all: the

@@ -182,7 +182,101 @@ static void test_odd(void **state)
     blocks_part(&part, 0, 4);
     assert_int_equal(part.mean + part.alike, 0);
     blocks_grain(&b, 3 * MIB);
+    assert_int_equal(blocks_base(&b), MIB);
+    blocks_grain(&b, 3 * MIB + MIB / 4);
+    assert_int_equal(blocks_base(&b), MIB / 4);
+    blocks_grain(&b, 3 * MIB + MIB / 8);
     assert_int_equal(blocks_base(&b), 0);
+}
+
+/* Between blocks of 1 MiB and more nothing is kept, or a MiB. */
+static void test_grain_of_one(void **state)
+{
+    struct blocks b = {.tensors = 0};
+
+    (void)state;
+    blocks_add(&b, 1, 4 * MIB);
+    assert_int_equal(blocks_slack(&b, 0), 512);
+    blocks_add(&b, 1, 3 * MIB);
+    assert_int_equal(blocks_base(&b), MIB);
+    assert_true(blocks_slack(&b, 0) > 2 * 512);
+}
+
+/* Holes of 3 MiB: 2 keep one each. 8, 6 and 8 do not fit there: of a segment 6
+** are left, which 6 fills, and of the next 12, which 8 and 3 fill but for one
+** that it keeps; another 3 has a hole. 3.5 begins one more. */
+static void test_one_hole(void **state)
+{
+    struct blocks b = {.base = MIB, .hole = 3 * MIB};
+
+    (void)state;
+    blocks_add(&b, 3, 2 * MIB);
+    assert_int_equal(b.mean, 3 * MIB);
+    assert_int_equal(b.square + b.room[0], 0);
+    blocks_grain(&b, 3 * MIB);
+    assert_int_equal(blocks_slack(&b, 0), 3 * 512 + 3 * MIB);
+    b.mean = 0;
+    blocks_add(&b, 1, 8 * MIB);
+    assert_int_equal(b.room[0], 12 * MIB);
+    blocks_add(&b, 1, 6 * MIB);
+    assert_int_equal(b.room[0], 6 * MIB);
+    blocks_add(&b, 1, 8 * MIB);
+    assert_int_equal(b.room[1], 12 * MIB);
+    blocks_add(&b, 1, 6 * MIB);
+    assert_int_equal(b.room[0], 0);
+    assert_int_equal(b.mean, 0);
+    blocks_add(&b, 1, 8 * MIB);
+    assert_int_equal(b.room[1], 4 * MIB);
+    blocks_add(&b, 1, 3 * MIB);             /* what it leaves it keeps */
+    assert_int_equal(b.room[1], 0);
+    assert_int_equal(b.mean, MIB);
+    assert_int_equal(b.square, 0);
+}
+
+/* From 10 MiB on each has its own; where too many have room one more is charged
+** a MiB. */
+static void test_rooms(void **state)
+{
+    struct blocks b = {.base = MIB / 2, .hole = MIB};
+
+    (void)state;
+    blocks_add(&b, 1, 23 * MIB / 2);
+    assert_int_equal(b.mean, MIB / 2);
+    assert_int_equal(b.room[0], 0);
+    blocks_add(&b, 1, 21 * MIB / 2);        /* 1.5 are cut off */
+    assert_int_equal(b.room[0], 3 * MIB / 2);
+    blocks_add(&b, 2, 9 * MIB);
+    assert_int_equal(b.room[1], 2 * MIB);
+    b.room[1] = b.room[2] = b.room[3] = 2 * MIB;
+    b.mean = 0;
+    blocks_add(&b, 1, 3 * MIB);
+    assert_int_equal(b.mean, MIB);
+}
+
+/* Where none is known to keep anything one is at the end of what several fill:
+** of half a MiB and one the mean. */
+static void test_end(void **state)
+{
+    struct blocks b = {.base = MIB / 2, .hole = MIB};
+
+    (void)state;
+    blocks_add(&b, 3, 2 * MIB);
+    assert_int_equal(b.mean, 0);
+    blocks_grain(&b, 3 * MIB / 2);
+    assert_int_equal(blocks_slack(&b, 0), 3 * 512 + 3 * MIB / 4);
+    b.base = MIB;
+    assert_int_equal(blocks_slack(&b, 0), 3 * 512 + MIB);
+}
+
+static void test_pack(void **state)
+{
+    struct blocks one = {.mean = 5, .alike = 7, .packed = 3}, b = one;
+
+    (void)state;
+    blocks_join(&b, &one);
+    blocks_pack(&b);
+    assert_int_equal(b.mean, 6);
+    assert_int_equal(b.alike, 0);
 }
 
 /* Alike ones spread as one, others as their root. */
@@ -331,6 +425,11 @@ int main(void)
         cmocka_unit_test(test_workspace_rests),
         cmocka_unit_test(test_alike_rests),
         cmocka_unit_test(test_odd),
+        cmocka_unit_test(test_grain_of_one),
+        cmocka_unit_test(test_one_hole),
+        cmocka_unit_test(test_rooms),
+        cmocka_unit_test(test_end),
+        cmocka_unit_test(test_pack),
         cmocka_unit_test(test_alike),
         cmocka_unit_test(test_join_all),
         cmocka_unit_test(test_fresh),

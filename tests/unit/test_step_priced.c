@@ -35,6 +35,7 @@ struct wave_case {
     const char *name;
     const struct batch *b;
     int64_t layers, cp, ep, rank;
+    const char *model;
 };
 
 static void price(const struct wave_case *c, const struct model *m,
@@ -84,7 +85,7 @@ static void hold(const struct wave_case *c, struct bars *bars)
     int64_t peak[2], over;
     int w;
 
-    case_model(CASE_MODEL, c->layers, &m);
+    case_model(c->model, c->layers, &m);
     need(plan_make(&m, c->b, &o, &p, &err));
     run(c, &m, &p, peak);
     for (w = 0; w < 2; w++) {
@@ -156,7 +157,8 @@ static void draw(int n, int64_t tokens, bool equal, struct batch *out)
 static void hold_row(int k, const struct batch *b, const char *name,
                      struct bars *bars)
 {
-    struct wave_case c = {name, b, 40, shape[k].cp, shape[k].ep, 8};
+    struct wave_case c = {name, b, 40, shape[k].cp, shape[k].ep, 8,
+                          CASE_MODEL};
 
     hold(&c, bars);
 }
@@ -235,7 +237,8 @@ static void test_short_waves(void **state)
                 for (r = 0; r < 2; r++) {
                     struct wave_case c = {"short", &b, layers[l],
                                           shape[k + (k > 3)].cp,
-                                          shape[k + (k > 3)].ep, rank[r]};
+                                          shape[k + (k > 3)].ep, rank[r],
+                                          CASE_MODEL};
                     hold(&c, &bars);
                 }
         batch_free(&b);
@@ -245,11 +248,39 @@ static void test_short_waves(void **state)
     assert_int_equal(bars.wide, 39);
 }
 
+/* Where no tensor of a layer is larger than 1 MiB but those that geometry and
+** adapters make, what the gradients of the experts keep is that of segments of
+** their own, and holes have the grain of all sizes. */
+static void test_regular_waves(void **state)
+{
+    static const int64_t layers[] = {4, 12, 32, 48};
+    static const struct { int64_t cp, ep, rank; } s[] = {
+        {8, 1, 16}, {8, 2, 32}, {8, 1, 8}, {8, 4, 32}, {8, 2, 8}, {4, 4, 16},
+        {8, 8, 32}
+    };
+    static struct bars bars = {.percent = 2.5, .bytes = 2500000};
+    struct batch b;
+    int k, l;
+
+    (void)state;
+    draw(1, 78, true, &b);
+    for (k = 0; k < 7; k++)
+        for (l = 0; l < 4; l++) {
+            struct wave_case c = {"regular", &b, layers[l], s[k].cp, s[k].ep,
+                                  s[k].rank,
+                                  "lua/models/Qwen3-30B-A3B.json"};
+            hold(&c, &bars);
+        }
+    batch_free(&b);
+    tell("78 tokens", &bars);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_waves),
         cmocka_unit_test(test_short_waves),
+        cmocka_unit_test(test_regular_waves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
