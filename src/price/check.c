@@ -77,13 +77,18 @@ static int check_wave(const struct price_facts *f, struct err *e)
     return ERR_OK;
 }
 
-static int check_pending(const struct price_facts *f, struct err *e)
+/* What is pending in group g: its own list, or the facts'. */
+static int check_pending(const struct price_facts *f, int64_t g,
+                         struct err *e)
 {
+    const int64_t *pending = price_pending(f, g);
+    const char *slot = f->group[g].pending != NULL ? f->group[g].slot : NULL;
     int64_t i;
 
-    for (i = 0; f->pending != NULL && i <= f->model->layers; i++)
-        if (!within(e, f->pending[i], 0, PRICE_MAX_BYTES,
-                    "adapter_pending[%lld]", (long long)i))
+    for (i = 0; pending != NULL && i <= f->model->layers; i++)
+        if (!within(e, pending[i], 0, PRICE_MAX_BYTES,
+                    "adapter_pending%s%s[%lld]", slot != NULL ? "." : "",
+                    slot != NULL ? slot : "", (long long)i))
             return ERR_INPUT;
     return ERR_OK;
 }
@@ -241,9 +246,10 @@ int price_check(const struct price_facts *f, struct err *e)
     int64_t i;
     int rc = check_wave(f, e);
 
-    if (rc == ERR_OK) rc = check_pending(f, e);
-    for (i = 0; rc == ERR_OK && i < f->n_group; i++)
-        rc = check_group(f, i, e);
+    for (i = 0; rc == ERR_OK && i < f->n_group; i++) {
+        rc = check_pending(f, i, e);
+        if (rc == ERR_OK) rc = check_group(f, i, e);
+    }
     return rc;
 }
 

@@ -274,6 +274,30 @@ static void test_any_order_of_groups(void **state)
     free(x);
 }
 
+/* Lists that no reader has looked at: the facts', and a slot's own. */
+static void test_bad_lists(void **state)
+{
+    int64_t own[3] = {0, 0, 4096};
+    struct estimate *x = malloc(sizeof *x);
+    struct wave w;
+    struct err e;
+
+    (void)state;
+    make_wave(&w, 2, 2);
+    w.rows[0] = w.rows[1] = 60;
+    w.pending[1] = -1;
+    assert_int_equal(price_per_rank_any(&w.f, x, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "adapter_pending[1]: must be"));
+    w.pending[1] = 4096;
+    w.g[1].pending = own;
+    assert_int_equal(price_per_rank_any(&w.f, x, &e), ERR_OK);
+    own[2] = -4096;
+    assert_int_equal(price_per_rank_any(&w.f, x, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "adapter_pending.policy[2]: must be"));
+    model_free(&w.m);
+    free(x);
+}
+
 /* ---- ranks --------------------------------------------------------------- */
 
 /* row 51: each rank walks its own layouts */
@@ -343,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_one_slot_once),
         cmocka_unit_test(test_group_after_group),
         cmocka_unit_test(test_any_order_of_groups),
+        cmocka_unit_test(test_bad_lists),
         cmocka_unit_test(test_ranks_walk_apart),
         cmocka_unit_test(test_pairing),
     };
