@@ -30,7 +30,7 @@ static int64_t *packed_rows(const struct step *s, enum layer_kind kind)
 int dump_new(struct step *s)
 {
     struct step_dump *d;
-    int64_t labels = s->c.head_rows + s->c.more_labels;
+    int64_t labels = step_rows(s, LAYER_ATTENTION) + s->c.more_labels;
     int kind;
 
     if (!s->c.dump || s->k == NULL) return ERR_OK;
