@@ -34,14 +34,14 @@ typedef float real;
 #define NEED(view, rows, cols, kind)                                         \
     do {                                                                     \
         if (!cpu_fits(&(view), rows, cols, kind, REAL_TYPE))                 \
-            return cpu_misfit(e, __func__, #view, &(view), rows, cols,   \
+            return cpu_misfit(e, __func__, #view, &(view), rows, cols,       \
                               kind);                                         \
     } while (0)
 /* Returns from the kernel when index is not in [0, n). */
 #define NEED_INDEX(what, at, index, n)                                       \
     do {                                                                     \
         if ((index) < 0 || (index) >= (n))                                   \
-            return cpu_out_of_range(e, __func__, what, at, index, n);    \
+            return cpu_out_of_range(e, __func__, what, at, index, n);        \
     } while (0)
 
 /* count reals of scratch; NULL when memory is out. */
@@ -98,6 +98,7 @@ static inline void cells_in(const struct mat *m, int64_t r, int64_t c,
     const void *p = cell(m, r, c);
     int64_t i;
 
+    if (n == 0) return;     /* there may be no element to point at */
     if (m->t == REAL_TYPE) {
         memcpy(dst, p, (size_t)n * sizeof *dst);
     } else if (m->t == DT_BF16) {
