@@ -415,8 +415,8 @@ static void test_many_names(void **state)
 
 /* ---- other routings ------------------------------------------------------ */
 
-/* A published case under twenty-five routings: as many as the section has
-** room for. */
+/* A published case under twenty-five routings: more than the section has room
+** for, which it says. */
 static void test_fidelity(void **state)
 {
     struct folder f;

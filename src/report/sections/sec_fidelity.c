@@ -66,21 +66,26 @@ static void put_routing(struct view *v, struct table *t,
 
 enum { MAX_VARIANTS = 24 };
 
-/* The cases of base's shape in order, base's own first; returns how many.
-** Routers of random weights have a section of their own. */
+/* The cases of base's shape in order, base's own first; returns how many are
+** in out, *more says how many are not. Routers of random weights have a
+** section of their own. */
 static int variants(const struct view *v, const struct record_found *base,
-                    const struct record_found *out[MAX_VARIANTS])
+                    const struct record_found *out[MAX_VARIANTS],
+                    int64_t *more)
 {
     int n = 0;
     int64_t i;
 
+    *more = 0;
     out[n++] = base;
-    for (i = 0; i < v->n_case && n < MAX_VARIANTS; i++)
-        if (v->kase[i] != base && view_same_shape(base, v->kase[i]) &&
-            !view_is_published(v->kase[i]) &&
-            strcmp(v->kase[i]->shape.routing, "loads") != 0 &&
-            view_wave(v->kase[i], true) >= 0)
-            out[n++] = v->kase[i];
+    for (i = 0; i < v->n_case; i++) {
+        if (v->kase[i] == base || !view_same_shape(base, v->kase[i]) ||
+            view_is_published(v->kase[i]) ||
+            strcmp(v->kase[i]->shape.routing, "loads") == 0 ||
+            view_wave(v->kase[i], true) < 0) continue;
+        if (n < MAX_VARIANTS) out[n++] = v->kase[i];
+        else ++*more;
+    }
     return n;
 }
 
@@ -111,7 +116,8 @@ static void put_categories(struct view *v, const struct record_found *base)
 {
     const struct record_found *k[MAX_VARIANTS];
     struct buf columns = BUF_INIT, id = BUF_INIT;
-    int n = distinct(k, variants(v, base, k)), i, c;
+    int64_t more;
+    int n = distinct(k, variants(v, base, k, &more)), i, c;
     struct table *t;
 
     buf_puts(&columns, "category|>estimate, GB");
@@ -193,7 +199,7 @@ void sec_fidelity(struct view *v)
 {
     const struct record_found *k[MAX_VARIANTS];
     struct table *t = NULL;
-    int64_t i;
+    int64_t i, more, left_out = 0;
     int n, j;
 
     doc_heading(v->d, 2, "fidelity", "Distance from the implied peaks, and "
@@ -208,13 +214,18 @@ void sec_fidelity(struct view *v)
                           "|>to implied (before)|>to implied (after)"
                           "|>error before|>error after");
         }
-        n = variants(v, v->kase[i], k);
+        n = variants(v, v->kase[i], k, &more);
+        left_out += more;
         for (j = 0; j < n; j++) put_routing(v, t, v->kase[i], k[j]);
     }
     if (t == NULL) {
         view_absent(v, "the cases of the published table", "pr-accuracy");
         return;
     }
+    if (left_out > 0)
+        doc_para(v->d, "At most %d routings of a case are looked at, here and "
+                 "by category; `records.csv` has %lld more.",
+                 MAX_VARIANTS, (long long)left_out);
     if (!view_has_scenario(v, scenario))
         view_absent(v, "the other routings", scenario);
     else
