@@ -5,7 +5,7 @@
 **
 ** A trial leaves out the third wave where routing stays as it is and no memory
 ** ran short: it mostly does what the second did. And it leaves out ranks that
-** take a tenth less for their waves than another, as far as a run of all ranks
+** take a fifth less for their waves than another, as far as a run of all ranks
 ** (struct ground) and their rows there and here tell. What a trial says does
 ** not fit does not; what it says fits is one whole run short of certain.
 */
