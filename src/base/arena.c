@@ -37,6 +37,13 @@ static struct arena_block *add_block(struct arena *a, size_t need)
 
 void *arena_take(struct arena *a, int64_t count, size_t size)
 {
+    void *p = arena_take_raw(a, count, size);
+
+    return p == NULL ? NULL : memset(p, 0, (size_t)count * size);
+}
+
+void *arena_take_raw(struct arena *a, int64_t count, size_t size)
+{
     const size_t mask = alignof(max_align_t) - 1;
     size_t need;
     void *p;
@@ -52,7 +59,7 @@ void *arena_take(struct arena *a, int64_t count, size_t size)
     }
     p = a->top->data + a->used;
     a->used += need;
-    return memset(p, 0, need);
+    return p;
 }
 
 void arena_reset(struct arena *a)

@@ -24,6 +24,8 @@ struct arena {
 /* count zeroed elements of size bytes, aligned for any type. NULL when host
 ** memory is short or the size does not fit; never NULL for count 0. */
 void *arena_take(struct arena *a, int64_t count, size_t size);
+/* The same, not zeroed: for what is written before it is read. */
+void *arena_take_raw(struct arena *a, int64_t count, size_t size);
 /* Forgets what was taken and keeps the newest (largest) block for reuse. */
 void arena_reset(struct arena *a);
 void arena_free(struct arena *a);       /* back to ARENA_INIT */

@@ -147,10 +147,11 @@ bool chunks_count_pairs(struct chunks *c, const struct batch *b,
     s.event = ARENA_TAKE(a, most, struct event);
     s.first = ARENA_TAKE(a, c->n, int64_t);
     c->last = ARENA_TAKE(a, c->n, int64_t);
-    c->sum = ARENA_TAKE(a, (c->n + 1) * (c->n + 2) / 2, int64_t);
+    c->sum = arena_take_raw(a, (c->n + 1) * (c->n + 2) / 2, sizeof *c->sum);
     if (keys == NULL || once == NULL || s.event == NULL || s.first == NULL ||
         c->last == NULL || c->sum == NULL)
         return false;
+    c->sum[0] = 0;              /* the rest row by row, below */
     for (i = 0; i < c->n; i++) s.first[i] = -1;
     add_segments(&s, c, b, work);
     for (i = 0; i < c->n; i++) sum_row(c, &s, i, keys, once);
