@@ -3,11 +3,12 @@
 ** few hundred times for one answer, so no more is run than decides it.
 ** Inside src/fit.
 **
-** A trial leaves out the third wave where routing stays as it is and no memory
-** ran short: it mostly does what the second did. And it leaves out ranks that
-** take a fifth less for their waves than another, as far as a run of all ranks
-** (struct ground) and their rows there and here tell. What a trial says does
-** not fit does not; what it says fits is one whole run short of certain.
+** A trial leaves out the third wave where routing stays as it is, no memory ran
+** short, and what the second reserved beyond the first would fit once more: it
+** mostly does what the second did. And it leaves out ranks that take a fifth
+** less for their waves than another, as far as a run of all ranks (struct
+** ground) and their rows there and here tell. What a trial says does not fit
+** does not; what it says fits is one whole run short of certain.
 */
 #ifndef FIT_TRIAL_H
 #define FIT_TRIAL_H

@@ -98,7 +98,8 @@ struct ranks {
     int threads;                /* dry: run at once; 0 is one */
     uint64_t idle;              /* dry: ranks, a bit each, that do not run */
     int64_t enough;             /* brief: after so many waves no other runs, of
-                                   a rank that never ran short; 0: all run */
+                                   a rank that never ran short and has room
+                                   for what the last took; 0: all run */
     struct ranks_crew crew;
     /* results */
     struct ranks_one *one;      /* [cp] open until ranks_close */

@@ -163,28 +163,40 @@ static int rank_wave(struct ranks_one *o, int64_t i, struct err *e)
     return ERR_OK;
 }
 
+/* What a rank's last wave left of its allocator. */
+struct left { uint64_t layout, reserved; };
+
+/* Whether the device has room for what another wave that reserves as much more
+** as the last did would reserve. */
+static bool has_room(const struct ranks_one *o, uint64_t before, uint64_t now)
+{
+    uint64_t limit = o->all->w->c->device_bytes;
+
+    return limit == 0 || now <= before || now - before <= limit - now;
+}
+
 /* Whether wave i left the allocator as it found it, so that the next would do
 ** the same again; or all but surely, where that is enough. */
-static bool is_steady(struct ranks_one *o, int64_t i, uint64_t *state)
+static bool is_steady(struct ranks_one *o, int64_t i, struct left *left)
 {
+    struct left last = *left;
     struct mem_stats so_far;
-    uint64_t now;
 
     if (!o->all->brief || routing_changes(o->all->routing)) return false;
-    if (o->all->enough > 0 && o->good >= o->all->enough) {
-        mem_stats(o->mem, &so_far);
-        if (so_far.retries == 0) return true;
-    }
-    now = mem_layout(o->mem);
-    if (i > 0 && now == *state) return true;
-    *state = now;
-    return false;
+    mem_stats(o->mem, &so_far);
+    left->reserved = so_far.reserved;
+    if (o->all->enough > 0 && o->good >= o->all->enough
+        && so_far.retries == 0
+        && (i == 0 || has_room(o, last.reserved, so_far.reserved)))
+        return true;
+    left->layout = mem_layout(o->mem);
+    return i > 0 && left->layout == last.layout;
 }
 
 /* The waves of one rank until one fails, or none is wanted. */
 static void rank_waves(struct ranks_one *o, struct err *e)
 {
-    uint64_t state = 0;
+    struct left left = {0};
 
     while (o->rc == ERR_OK && o->good < atomic_load(&o->all->limit)) {
         int64_t i = o->good;
@@ -195,7 +207,7 @@ static void rank_waves(struct ranks_one *o, struct err *e)
             o->rc = rank_wave(o, i, e);
         if (o->rc != ERR_OK) return;
         o->good++;
-        if (!is_steady(o, i, &state)) continue;
+        if (!is_steady(o, i, &left)) continue;
         for (; o->good < o->all->waves; o->good++)
             o->wave[o->good] = o->wave[i];
     }
