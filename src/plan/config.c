@@ -7,7 +7,7 @@
 #include "base/num.h"
 
 static const struct attention_config old_attention = {
-    .block = PLAN_STAGE_BLOCK, .chunk = 512, .budget_base = 128,
+    .block = PLAN_STAGE_BLOCK, .chunk = PLAN_CHUNK_ROWS, .budget_base = 128,
     .budget_per_rank = 16,
     .stage = 0.287151, .comm = 0.143576, .range = 0.11486,
     .merge = 0.00011486,

@@ -29,6 +29,8 @@
 
 /* The lengths of a stage are its rows rounded up to this. */
 enum { PLAN_STAGE_BLOCK = 128 };
+/* Rows of a chunk where nobody says otherwise (planner.md 2). */
+enum { PLAN_CHUNK_ROWS = 512 };
 
 /* One attention stage of one rank. Stage 0 is the local one; stage v + 1
 ** holds the keys fetched in round v. All ranks have the same number of

@@ -8,12 +8,27 @@
 #ifndef PRICE_INTERNAL_H
 #define PRICE_INTERNAL_H
 
+#include "base/num.h"
 #include "price/price.h"
 
 struct blocks;
 
 #define PRICE_ELEMENT 2     /* bytes of a bf16 number */
 #define HEAD_CHUNK 512      /* rows whose logits exist at a time */
+#define ROW_STATE 256       /* bytes a row, f32, beside its angles (10) */
+
+/* Rows of group p that rank r holds in a layout. */
+static inline int64_t price_rows_of(const struct price_group *p, int64_t r,
+                                    enum layer_kind kind)
+{
+    return kind == LAYER_GDN ? p->gdn_rows[r] : p->attention_rows[r];
+}
+
+/* Rows of a stage as the kernel takes them: whole blocks, at least two. */
+static inline int64_t price_padded(int64_t len, int64_t block)
+{
+    return len == 0 ? 0 : num_max(num_round_up(len, block), 2 * block);
+}
 
 /* ---- the MoE stage of one layer (moe.c, pricing.md 3) -------------------- */
 

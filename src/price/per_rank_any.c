@@ -17,23 +17,10 @@
 #include "model/param.h"
 #include "price/any.h"
 
-#define ROW_STATE 256           /* a row, beside its angles (pricing.md 10) */
 #define BLAS_WORKSPACE (INT64_C(32) << 20)
 #define F32 4
 
-static int64_t rows_of(const struct price_group *p, int64_t r,
-                       enum layer_kind kind)
-{
-    return kind == LAYER_GDN ? p->gdn_rows[r] : p->attention_rows[r];
-}
-
 /* ---- one layer ----------------------------------------------------------- */
-
-static int64_t padded(int64_t len, int64_t block)
-{
-    if (len == 0) return 0;
-    return num_max(num_round_up(len, block), 2 * block);
-}
 
 /* Rows that peers fetched in a stage: as the facts say, else every peer no more
 ** than it attends to, nor than this rank has. */
@@ -82,13 +69,13 @@ static void put_back(const struct price_facts *f, const struct price_group *p,
         bool works = s != NULL && s->q > 0 && s->k > 0;
 
         x.q = 0;
-        x.k = works ? padded(s->k_len, f->k_block) : 0;
+        x.k = works ? price_padded(s->k_len, f->k_block) : 0;
         x.sent = sent_rows(f, p, r, i);
         if (s == NULL || !s->local) take_back(f->model, x, &at->back);
         x.n_stage = num_min(i + 1, at->n_stage);
         x.records = price_stage_records(f->model, at->stage, x.n_stage,
                                         at->own, f->q_block, f->k_block);
-        x.q = works ? padded(s->q_len, f->q_block) : 0;
+        x.q = works ? price_padded(s->q_len, f->q_block) : 0;
         x.sent = 0;
         take_back(f->model, x, &at->back);
     }
@@ -118,8 +105,8 @@ static struct layer_at layers_of(const struct price_wave *w, int64_t g,
                                  int64_t r, enum layer_kind kind)
 {
     const struct price_group *p = &w->f->group[g];
-    struct layer_at at = {.w = w, .kind = kind, .rows = rows_of(p, r, kind),
-                          .pairs = -1};
+    struct layer_at at = {.w = w, .kind = kind, .pairs = -1,
+                          .rows = price_rows_of(p, r, kind)};
 
     if (!w->has[kind]) return at;
     if (w->f->lora_rank > 0)
@@ -149,7 +136,7 @@ static void put_layer(const struct price_facts *f, int64_t g, int64_t r,
     at->first = layer == 0;
     at->converted = f->cp > 1 && in != at->kind;
     at->leaves = f->cp > 1 && out != at->kind;
-    at->out_rows = rows_of(&f->group[g], r, out);
+    at->out_rows = price_rows_of(&f->group[g], r, out);
 }
 
 /* ---- one rank ------------------------------------------------------------ */

@@ -23,13 +23,6 @@ static struct row_bytes row_bytes_of(const struct model *m)
     };
 }
 
-/* The kernel works on whole blocks, at least two of them. */
-static int64_t padded(int64_t len, int64_t block)
-{
-    if (len == 0) return 0;
-    return num_max(num_round_up(len, block), 2 * block);
-}
-
 /* Bytes of tensors, and, where they are asked for, the tensors. */
 struct kept { int64_t bytes; struct blocks *blocks; };
 
@@ -48,8 +41,8 @@ static void add_stage(struct kept *k, const struct row_bytes *b,
                       const struct stage *s, int64_t q_block, int64_t k_block,
                       int lses)
 {
-    int64_t q_pad = padded(s->q_len, q_block);
-    int64_t k_pad = padded(s->k_len, k_block);
+    int64_t q_pad = price_padded(s->q_len, q_block);
+    int64_t k_pad = price_padded(s->k_len, k_block);
 
     if (!s->q_full) add(k, 1, s->q, b->q);          /* gathered queries */
     if (q_pad != s->q)

@@ -13,12 +13,6 @@ __extension__ typedef __int128 wide;
 
 #define PARTS 1000000000        /* shares are counted in billionths */
 
-static int64_t rows_of(const struct price_group *p, int64_t r,
-                       enum layer_kind kind)
-{
-    return kind == LAYER_GDN ? p->gdn_rows[r] : p->attention_rows[r];
-}
-
 static int64_t times_up(int64_t x, int64_t parts)
 {
     wide y = ((wide)x * parts + PARTS - 1) / PARTS;
@@ -33,7 +27,7 @@ int64_t price_group_pairs(const struct price_facts *f, int64_t g, int64_t r,
 
     assert(g >= 0 && g < f->n_group && r >= 0 && r < f->cp);
     for (i = first; i < num_min(first + f->ep, f->cp); i++)
-        rows = num_sadd(rows, rows_of(&f->group[g], i, kind));
+        rows = num_sadd(rows, price_rows_of(&f->group[g], i, kind));
     return num_smul(rows, f->model->top_k);
 }
 

@@ -10,8 +10,6 @@
 #include "price/internal.h"
 
 #define HEAD_BUFFERS 3          /* logits, their gradient, its scatter */
-#define PLANNER_CHUNK 512       /* planner_chunk_size, planner.md 2 */
-#define ROW_STATE 256           /* kept a row beside the rotary table, f32 */
 
 /* ---- HybridEP (pricing.md 7.4) ------------------------------------------- */
 
@@ -27,8 +25,8 @@ int64_t price_hybridep_rows(int64_t capacity, int64_t ranks)
 ** twice the even share, and never more than there are. */
 static int64_t token_capacity(int64_t packed, int64_t cp)
 {
-    int64_t share = num_ceil_div(packed, PLANNER_CHUNK * cp);
-    return num_min(packed, 2 * share * PLANNER_CHUNK);
+    int64_t share = num_ceil_div(packed, PLAN_CHUNK_ROWS * cp);
+    return num_min(packed, 2 * share * PLAN_CHUNK_ROWS);
 }
 
 /* The old buffers are still referenced while the new ones are made. */

@@ -50,15 +50,6 @@ struct tensor core_forward(struct step *s, struct attention_saved *a,
     return out;
 }
 
-static struct tensor to_act(struct step *s, const char *op, struct tensor *x)
-{
-    struct tensor y = ten_act(s, CAT_ATTENTION, op, x->m.rows, x->m.cols);
-
-    RUN(s, copy, .dst = y.m, .src = x->m);
-    ten_free(s, x);
-    return y;
-}
-
 static void flash_backward(struct step *s, struct attention_saved *a,
                            struct mat dout, struct tensor *dq,
                            struct tensor *dk, struct tensor *dv)
@@ -76,8 +67,8 @@ static void flash_backward(struct step *s, struct attention_saved *a,
         .slice = s->rp->stage->slice, .n_slice = s->rp->stage->n_slice);
     ten_free(s, &a->out);
     ten_free(s, &a->lse);
-    *dk = to_act(s, "attention.dk", dk);
-    *dv = to_act(s, "attention.dv", dv);
+    *dk = ten_to_act(s, CAT_ATTENTION, "attention.dk", dk);
+    *dv = ten_to_act(s, CAT_ATTENTION, "attention.dv", dv);
 }
 
 void core_backward(struct step *s, struct attention_saved *a, struct mat dout,

@@ -22,7 +22,6 @@ struct wire {
     struct mat send_weight, recv_weight;    /* [pairs, 1] acc */
 };
 
-#define PLANNER_CHUNK 512   /* rows of a chunk (planner.md 2) */
 #define ALIGN 512       /* as the allocator's blocks: kernels load vectors */
 
 static struct mat area(uint64_t *at, int64_t rows, int64_t cols, enum dtype t)
@@ -76,12 +75,12 @@ static struct wire lay_out(const struct step *s, uint64_t at, int64_t sent,
 ** of 4 / gcd(4, ranks) and of 64, 512 at least (pricing.md 7.4). */
 static int64_t capacity(const struct step *s)
 {
-    int64_t chunk = PLANNER_CHUNK * s->cp, rows, r;
+    int64_t chunk = PLAN_CHUNK_ROWS * s->cp, rows, r;
     int64_t unit = s->c.ep % 4 == 0 ? 1 : s->c.ep % 2 == 0 ? 2 : 4;
 
     for (rows = 0, r = 0; r < s->cp; r++)
         rows += s->c.plan->rank[r].attention_rows;
-    rows = num_min(rows, 2 * num_ceil_div(rows, chunk) * PLANNER_CHUNK);
+    rows = num_min(rows, 2 * num_ceil_div(rows, chunk) * PLAN_CHUNK_ROWS);
     for (r = 0; r < s->cp; r++) {
         rows = num_max(rows, s->c.plan->rank[r].attention_rows);
         rows = num_max(rows, s->c.plan->rank[r].gdn_rows);

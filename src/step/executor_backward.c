@@ -125,15 +125,6 @@ static void stage_backward(struct step *s, const struct stage_plan *sp,
     ten_free(s, &dv);
 }
 
-static struct tensor to_act(struct step *s, const char *op, struct tensor *x)
-{
-    struct tensor y = ten_act(s, CAT_ATTENTION, op, x->m.rows, x->m.cols);
-
-    RUN(s, copy, .dst = y.m, .src = x->m);
-    ten_free(s, x);
-    return y;
-}
-
 void executor_backward(struct step *s, struct mat dout, struct tensor *dq,
                        struct tensor *dk, struct tensor *dv)
 {
@@ -152,6 +143,6 @@ void executor_backward(struct step *s, struct mat dout, struct tensor *dq,
     ten_free(s, &g.o_acc);
     ten_free(s, &g.lse_acc);
     *dq = g.dq;
-    *dk = to_act(s, "attention.dk", &g.dk);
-    *dv = to_act(s, "attention.dv", &g.dv);
+    *dk = ten_to_act(s, CAT_ATTENTION, "attention.dk", &g.dk);
+    *dv = ten_to_act(s, CAT_ATTENTION, "attention.dv", &g.dv);
 }

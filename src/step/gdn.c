@@ -31,16 +31,6 @@ static struct projection out_projection(const struct model *m)
     return (struct projection){W_GDN_OUT, SITE_GDN_OUT, m->hidden, 0, 0};
 }
 
-/* A copy of columns [first, first + n) as a tensor of its own. */
-static struct tensor take_cols(struct step *s, const char *op, struct mat x,
-                               int64_t first, int64_t n)
-{
-    struct tensor t = ten_act(s, CAT_GDN, op, x.rows, n);
-
-    RUN(s, copy, .dst = t.m, .src = mat_cols(x, first, n));
-    return t;
-}
-
 /* x in the accumulator's type, or back. */
 static struct tensor as_type(struct step *s, const char *op, struct mat x,
                              enum dtype t)
@@ -98,12 +88,12 @@ static struct rule_input project(struct step *s, struct norm_saved *n,
     in_projections(m, p);
     joined = linear_columns(s, CAT_GDN, "gdn.in_proj", n, p, PROJECTIONS,
                             save ? v->h : NULL);
-    gate = take_cols(s, "gdn.z", joined.m, conv, value);
+    gate = ten_cols(s, CAT_GDN, "gdn.z", joined.m, conv, value);
     in.g = make_gates(s, mat_cols(joined.m, conv + value, heads),
                       mat_cols(joined.m, conv + value + heads, heads), v);
-    in.m = take_cols(s, "gdn.qkv", joined.m, 0, conv);
+    in.m = ten_cols(s, CAT_GDN, "gdn.qkv", joined.m, 0, conv);
     ten_free(s, &joined);
-    v->z = take_cols(s, "gdn.z.clone", gate.m, 0, value);
+    v->z = ten_cols(s, CAT_GDN, "gdn.z.clone", gate.m, 0, value);
     ten_free(s, &gate);
     return in;
 }

@@ -135,15 +135,6 @@ static struct tensor expand_norm_backward(struct step *s, struct tensor *dy,
     return dx;
 }
 
-static struct tensor take_cols(struct step *s, const char *op, struct mat x,
-                               int64_t first, int64_t n)
-{
-    struct tensor t = ten_act(s, CAT_GDN, op, x.rows, n);
-
-    RUN(s, copy, .dst = t.m, .src = mat_cols(x, first, n));
-    return t;
-}
-
 /* Repeat, norm and split of the convolution's output c: qn, kn, their norms,
 ** v. */
 static void make_qkv(struct step *s, struct gdn_kept *v, struct mat c)
@@ -154,7 +145,7 @@ static void make_qkv(struct step *s, struct gdn_kept *v, struct mat c)
 
     v->qn = l2_normed(s, &q, &v->q_rnorm);
     v->kn = l2_normed(s, &k, &v->k_rnorm);
-    v->v = take_cols(s, "gdn.v", c, 2 * key, model_value(s->m));
+    v->v = ten_cols(s, CAT_GDN, "gdn.v", c, 2 * key, model_value(s->m));
 }
 
 /* The three gradients of the convolution's output, joined. */

@@ -105,3 +105,22 @@ struct mat mat_shape(struct mat m, int64_t rows, int64_t cols)
     assert(rows * cols == m.rows * m.cols);
     return view(m.p, rows, cols, m.t);
 }
+
+struct tensor ten_to_act(struct step *s, enum category c, const char *op,
+                         struct tensor *x)
+{
+    struct tensor y = ten_act(s, c, op, x->m.rows, x->m.cols);
+
+    RUN(s, copy, .dst = y.m, .src = x->m);
+    ten_free(s, x);
+    return y;
+}
+
+struct tensor ten_cols(struct step *s, enum category c, const char *op,
+                       struct mat x, int64_t first, int64_t n)
+{
+    struct tensor t = ten_act(s, c, op, x.rows, n);
+
+    RUN(s, copy, .dst = t.m, .src = mat_cols(x, first, n));
+    return t;
+}

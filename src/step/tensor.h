@@ -30,6 +30,12 @@ void ten_free(struct step *s, struct tensor *t);
 /* n tensors in a row: a struct that holds nothing else, seen as an array. */
 void ten_free_all(struct step *s, struct tensor *t, size_t n);
 #define TENSORS(x) (struct tensor *)(x), sizeof *(x) / sizeof(struct tensor)
+/* A copy in the activation type; x is freed. */
+struct tensor ten_to_act(struct step *s, enum category c, const char *op,
+                         struct tensor *x);
+/* A copy of columns [first, first + n) as a tensor of its own. */
+struct tensor ten_cols(struct step *s, enum category c, const char *op,
+                       struct mat x, int64_t first, int64_t n);
 /* Columns [first, first + n) of every row. */
 struct mat mat_cols(struct mat m, int64_t first, int64_t n);
 /* Rows [first, first + n). */
