@@ -213,13 +213,13 @@ static void rank_waves(struct ranks_one *o, struct err *e)
     }
 }
 
-/* NULLs are fine. */
+/* NULLs are fine. A device that never came to be the desk's is the rank's. */
 static void rank_close(struct ranks_one *o)
 {
     const struct ranks_desk *d = o->all->desk;
 
     step_free(o->step);
-    if (d == NULL || o->mem != d->mem) {
+    if (d == NULL || o->dev != d->dev) {
         mem_free_all(o->mem);
         if (o->dev != NULL) o->dev->ops->close(o->dev);
     }
