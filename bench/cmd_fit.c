@@ -469,8 +469,7 @@ static int run(const struct args *a, struct err *e)
                        "(--memory 80G)");
     if (memory < 1 << 20)
         return err_set(e, ERR_USAGE, "fit: --memory: '%s' are bytes, too few "
-                       "for a device (say %sG)", args_text(a, "memory"),
-                       args_text(a, "memory"));
+                       "for a device (say 80G)", args_text(a, "memory"));
     if (a->n_operand > 0 && plan_args_given(a))
         return err_set(e, ERR_USAGE, "facts and the options of a plan exclude "
                        "each other");

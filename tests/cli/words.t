@@ -56,6 +56,9 @@ $ sed 's/"tiny"/"Qwen3.6-35B"/' opt.lua >near.lua; peakproof run near.lua
 $ peakproof fit --memory 80 --lengths 2000
 ! peakproof: fit: --memory: '80' are bytes, too few for a device (say 80G)
 = 2
+$ peakproof fit --memory 1000k --lengths 2000
+! peakproof: fit: --memory: '1000k' are bytes, too few for a device (say 80G)
+= 2
 $ peakproof fit --memory H100 --lengths 2000
 ! peakproof: fit: --memory: 'H100' is not a number of bytes (as in 80G, 72.5GB or 80Gi)
 = 2
