@@ -29,6 +29,8 @@ struct api_batch {
 
 /* [-0, +0, raises] Makes the API and runs the built-in Lua file (open.c). */
 void api_open(lua_State *L);
+/* [-0, +0, raises] math.random begins anew, as when the script was loaded. */
+void api_reseed(lua_State *L);
 
 /*
 ** Functions a script calls, each with one table of named keys:

@@ -169,11 +169,13 @@ struct call {
     struct estimate *out;
 };
 
-/* (call) -> price function, facts */
+/* (call) -> price function, facts. Which calls a process has had before this
+** one goes by who came first for a case, so none may show in what is drawn. */
 static int push_call(lua_State *L)
 {
     const struct call *c = lua_touserdata(L, 1);
 
+    api_reseed(L);
     luaL_getsubtable(L, LUA_REGISTRYINDEX, LIST);
     lua_rawgeti(L, -1, c->i + 1);
     lua_getfield(L, -1, "price");

@@ -1,9 +1,12 @@
 /* open.c - the functions that a script can call, under their names */
 #include <lauxlib.h>
+#include <lualib.h>
 
 #include "base/suggest.h"
 #include "script/api.h"
 #include "script/find.h"
+
+#define SEED "peakproof.randomseed"     /* registry */
 
 static const luaL_Reg functions[] = {
     {"layout", api_layout}, {"lengths", api_lengths},
@@ -28,8 +31,26 @@ static int no_function(lua_State *L)
                       "batch.%s?)", name, near);
 }
 
+/* For api_reseed: the prelude puts another in its place, and so may a
+** script. */
+static void keep_randomseed(lua_State *L)
+{
+    lua_getglobal(L, LUA_MATHLIBNAME);
+    lua_getfield(L, -1, "randomseed");
+    lua_setfield(L, LUA_REGISTRYINDEX, SEED);
+    lua_pop(L, 1);
+}
+
+void api_reseed(lua_State *L)
+{
+    lua_getfield(L, LUA_REGISTRYINDEX, SEED);
+    lua_pushinteger(L, 0);
+    lua_call(L, 1, 0);
+}
+
 void api_open(lua_State *L)
 {
+    keep_randomseed(L);
     api_open_types(L);
     api_open_sequences(L);
     api_open_csv(L);

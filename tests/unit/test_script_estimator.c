@@ -146,6 +146,26 @@ static void test_other_facts(void **state)
     scenario_estimator_free(s);
 }
 
+/* What is drawn goes by the call alone, not by those before it, nor by what
+** the script makes of math. */
+static void test_drawn(void **state)
+{
+    struct scenario_estimators *s = load(
+        "math.randomseed(7) math.randomseed = nil\n"
+        "estimator{name = 'a', price = function(f)\n"
+        "return {raw = math.random(1 << 40)} end}");
+    struct estimate x, y;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(scenario_estimator_call(s, 0, &facts, NULL, &x, &e),
+                     ERR_OK);
+    assert_int_equal(scenario_estimator_call(s, 0, &facts, NULL, &y, &e),
+                     ERR_OK);
+    assert_int_equal(x.raw, y.raw);
+    scenario_estimator_free(s);
+}
+
 /* And what a run knows besides: the case, its numbers, and of routing. */
 static void test_known(void **state)
 {
@@ -329,6 +349,7 @@ int main(void)
         cmocka_unit_test(test_facts),
         cmocka_unit_test(test_other_facts),
         cmocka_unit_test(test_known),
+        cmocka_unit_test(test_drawn),
         cmocka_unit_test(test_results),
         cmocka_unit_test(test_bad_results),
         cmocka_unit_test(test_many_calls),
