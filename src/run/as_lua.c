@@ -134,30 +134,46 @@ static void put_string(const char *text, size_t n, struct buf *out)
     buf_putc(out, '"');
 }
 
-/* Of a model that ships, its name: other machines have it elsewhere. Of
-** another the whole path: a name is looked for beside the scenario that is
-** written, not beside the one that was read. */
+/* The whole path: a name is looked for beside the scenario that is written, not
+** beside the one that was read. */
+static void put_path(const char *path, struct buf *out)
+{
+    char *whole = realpath(path, NULL);
+
+    if (whole == NULL && errno == ENOMEM) out->failed = true;
+    if (whole != NULL) path = whole;
+    put_string(path, strlen(path), out);
+    free(whole);
+}
+
+/* Of a model that ships, its name: other machines have it elsewhere. */
 static void put_model(const char *path, const char *data, struct buf *out)
 {
     size_t n = strlen(data), cut = strlen(".json"), len = strlen(path);
     static const char folder[] = "/models/";
-    char *whole = NULL;
 
+    buf_puts(out, "model = ");
     if (strncmp(path, data, n) == 0
         && strncmp(path + n, folder, sizeof folder - 1) == 0
         && strcmp(path + len - cut, ".json") == 0) {
         path += n + sizeof folder - 1;
-        len = strlen(path) - cut;
-    } else if ((whole = realpath(path, NULL)) != NULL) {
-        path = whole;
-        len = strlen(path);
-    } else if (errno == ENOMEM) {
-        out->failed = true;
+        put_string(path, strlen(path) - cut, out);
+    } else {
+        put_path(path, out);
     }
-    buf_puts(out, "model = ");
-    put_string(path, len, out);
     buf_puts(out, ",\n");
-    free(whole);
+}
+
+/* Which rows have one decides what the head takes, and a step of the optimizer
+** what stands beside a wave. */
+static void put_training(const struct scenario_case *c, struct buf *out)
+{
+    if (c->learning_rate > 0)
+        buf_printf(out, "   learning_rate = %.17g,\n", c->learning_rate);
+    if (c->labels == NULL) return;
+    buf_puts(out, "   labels = ");
+    put_path(c->labels, out);
+    buf_puts(out, ",\n");
 }
 
 void run_as_lua(const struct scenario_case *c, const char *data,
@@ -180,6 +196,7 @@ void run_as_lua(const struct scenario_case *c, const char *data,
     put_word(out, "dtype", c->dtype, "bf16");
     put_flag(out, "softmax_offset", c->softmax_offset, false);
     put_flag(out, "cp_attention", c->cp_attention, true);
+    put_training(c, out);
     put_mode(&c->mode, out);
     put_batch(&c->batch, out);
     put_plan(c, out);

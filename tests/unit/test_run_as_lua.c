@@ -72,6 +72,7 @@ static void same_case(const struct scenario_case *a,
     assert_int_equal(a->softmax_offset, b->softmax_offset);
     assert_int_equal(a->cp_attention, b->cp_attention);
     assert_true(a->load_cv == b->load_cv);
+    assert_true(a->learning_rate == b->learning_rate);
     same_batch(&a->batch, &b->batch);
     same_routing(&a->routing, &b->routing);
 }
@@ -105,6 +106,7 @@ static void test_keys(void **state)
         " head_rows = 900, price_head_rows = 800, output_bytes = 4096,\n"
         " hybridep_held_rows = 512, device_bytes = '80G',\n"
         " softmax_offset = true, cp_attention = false, plan = {cut = 1000},\n"
+        " learning_rate = 0.1,\n"
         " batch = batch.tree{parents = {-1, 0, 0, -1},\n"
         "                    lengths = {100, 700, 300, 2000}}},\n"
         "{name = 'dense', model = 'Qwen3-1.7B', tp = 2, dtype = 'f32',\n"
@@ -169,11 +171,34 @@ static void test_own_model(void **state)
     buf_free(&config);
 }
 
+/* So is a file of labels, which says what the head takes. */
+static void test_labels(void **state)
+{
+    struct scenario *a, *b;
+    struct buf out = BUF_INIT;
+    char whole[PATH_MAX];
+
+    (void)state;
+    fixture_write("l\"s.jsonl", "{\"tokens\": [1, 2]}\n");
+    a = loaded("return {cases = {{name = 'x', batch = batch.lengths{2},\n"
+               "model = 'tiny', labels = 'l\"s.jsonl'}}}");
+    buf_puts(&out, "return {cases = {");
+    run_as_lua(&a->kase[0], "lua", &out);
+    buf_puts(&out, "}}");
+    assert_false(out.failed);
+    b = loaded(buf_text(&out));
+    assert_non_null(realpath(fixture_path("l\"s.jsonl"), whole));
+    assert_string_equal(b->kase[0].labels, whole);
+    scenario_free(a);
+    scenario_free(b);
+    buf_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_keys), cmocka_unit_test(test_routings),
-        cmocka_unit_test(test_own_model),
+        cmocka_unit_test(test_own_model), cmocka_unit_test(test_labels),
     };
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
 }
