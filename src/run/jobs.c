@@ -231,22 +231,24 @@ static void take_some(struct pool *p, struct worker *w)
     memmove(w->got.data, w->got.data + at, w->got.len);
 }
 
-/* The worker has closed its socket: reap it. What it did not begin is begun
-** again. */
+/* The worker has closed its socket, or what it sent cannot be kept: reap it.
+** What it did not begin is begun again. */
 static void finish(struct pool *p, struct worker *w)
 {
     char how[1200];
     int status = 0;
 
+    /* it would wait for more for ever */
+    if (w->got.failed) kill(w->pid, SIGKILL);
     close(w->fd);
     while (waitpid(w->pid, &status, 0) < 0 && errno == EINTR) continue;
-    if (WIFSIGNALED(status)) {
-        snprintf(how, sizeof how, "by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-        finish_died(p, w, how);
-    } else if (w->got.failed || WEXITSTATUS(status) > 1) {
+    if (w->got.failed || (WIFEXITED(status) && WEXITSTATUS(status) > 1)) {
         snprintf(how, sizeof how, "early: %s",
                  strerror(w->got.failed ? ENOMEM : WEXITSTATUS(status)));
+        finish_died(p, w, how);
+    } else if (WIFSIGNALED(status)) {
+        snprintf(how, sizeof how, "by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
         finish_died(p, w, how);
     } else if (w->left.first < w->left.end) {
         finish_died(p, w, "early: its result is not whole");
@@ -264,7 +266,8 @@ static void read_some(struct pool *p, struct worker *w)
 
     if (n > 0) {
         buf_put(&w->got, chunk, (size_t)n);
-        if (!w->got.failed) take_some(p, w);
+        if (w->got.failed) finish(p, w);
+        else take_some(p, w);
     } else if (n == 0 || errno != EINTR) {
         finish(p, w);
     }

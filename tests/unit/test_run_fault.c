@@ -1,10 +1,12 @@
 /* Every n-th host allocation fails while a case with everything beside its
 ** records is run on the cpu device, by one rank: exit code 1 that says so, or
-** the rows of a run without a fault; no leak, no crash. */
+** the rows of a run without a fault; no leak, no crash. And while workers run
+** cases: all of them end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "run/run.h"
@@ -64,10 +66,55 @@ static void test_every_allocation_fails_once(void **state)
     scenario_free(s);
 }
 
+static int count_in_order(void *ctx, int64_t i, const struct case_result *r,
+                          struct err *e)
+{
+    (void)r;
+    (void)e;
+    assert_int_equal(*(int64_t *)ctx, i);
+    ++*(int64_t *)ctx;
+    return ERR_OK;
+}
+
+/* A worker whose result cannot be kept is not waited for: what hangs is ended
+** by the alarm. */
+static void test_workers(void **state)
+{
+    enum { CASES = 3, SECONDS = 60 };
+    struct scenario *s = fixture_good(
+        "local function case(n) return {name = n, model = 'tiny',\n"
+        "  layers = 1, batch = batch.lengths{3}} end\n"
+        "return {cases = {case('a'), case('b'), case('c')}}");
+    struct run_context x = {.device = "dry", .ops = &dev_dry,
+                            .interrupt = &interrupt};
+    struct run_job job[CASES];
+    size_t n;
+
+    (void)state;
+    for (int i = 0; i < CASES; i++) job[i] = (struct run_job){s, i};
+    for (n = 1;; n++) {
+        int64_t done = 0;
+        struct err e;
+        int rc;
+
+        alarm(SECONDS);
+        fault_set(n);
+        rc = run_jobs(&x, job, CASES, 2, count_in_order, &done, &e);
+        if (rc == ERR_OK) assert_int_equal(done, CASES);
+        else assert_int_equal(rc, ERR_RUN);
+        if (!fault_reached()) break;
+    }
+    alarm(0);
+    fault_set(0);
+    if (n < 10) fail_msg("only %zu allocations", n);
+    scenario_free(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_allocation_fails_once),
+        cmocka_unit_test(test_workers),
     };
 
     return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);
