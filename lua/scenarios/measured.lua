@@ -66,15 +66,16 @@ end
 -- "a+b" or "n*k": k sequences of n.
 local function lengths_of(text, fail)
   local list = {}
-  for part in text:gmatch("[^+]+") do
-    local n, k = part:match("^(%d+)%*?(%d*)$")
-    n, k = math.tointeger(tonumber(n)), math.tointeger(tonumber(k or ""))
-    if n == nil or n < 1 or n > 2147483647 or (k or 1) < 1 or
-       (k or 1) > 65536 then
+  for part in (text .. "+"):gmatch("([^+]*)%+") do
+    local n, k = (part:find("*", 1, true) and part or part .. "*1")
+                 :match("^(%d+)%*(%d+)$")
+    n, k = math.tointeger(tonumber(n)), math.tointeger(tonumber(k))
+    if n == nil or k == nil or n < 1 or n > 2147483647 or k < 1 or
+       k > 65536 then
       fail("lengths", "must be like 4096, 4096+2048 or 512*8, not '" ..
            text .. "'")
     end
-    for _ = 1, k or 1 do list[#list + 1] = n end
+    for _ = 1, k do list[#list + 1] = n end
   end
   return list
 end

@@ -39,6 +39,12 @@ $ sed 's/4096+4096/4096-4096/' mine.csv >x.csv; peakproof list measured.lua -- d
 !...
 = 3
 
+$ for l in '256*' '256+' '+256' '128++128'; do sed "s/,256,0/,$l,0/" mine.csv >x.csv; peakproof list measured.lua -- data=x.csv 2>&1 | sed -n 1p; done
+> peakproof: x.csv:2: lengths: must be like 4096, 4096+2048 or 512*8, not '256*'
+> peakproof: x.csv:2: lengths: must be like 4096, 4096+2048 or 512*8, not '256+'
+> peakproof: x.csv:2: lengths: must be like 4096, 4096+2048 or 512*8, not '+256'
+> peakproof: x.csv:2: lengths: must be like 4096, 4096+2048 or 512*8, not '128++128'
+
 $ sed 's/,6964,/,many,/' mine.csv >x.csv; peakproof list measured.lua -- data=x.csv
 ! peakproof: x.csv:3: packed_rows: must be a whole number from 1 on (bytes and rows, no unit), not 'many'
 !...
