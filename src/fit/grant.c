@@ -13,7 +13,7 @@ struct search {
     int64_t good;           /* fits, or least - 1 */
     int64_t bad;            /* does not fit, or most + 1 */
     struct ground ground;   /* of a number that fitted; tokens 0: of none */
-    struct tried tried;   /* what such trials found to fit */
+    struct tried tried;     /* what such trials found to fit */
 };
 
 static int fits(struct search *q, int64_t n, bool *out, struct err *e)

@@ -41,7 +41,7 @@ static bool is_known(const struct tried *all, int64_t tokens)
 }
 
 int tried_note(struct tried *all, int64_t tokens, uint64_t decisions,
-                struct err *e)
+               struct err *e)
 {
     int64_t i = find(all, tokens), cap = num_max(64, 2 * all->cap);
 
@@ -210,7 +210,7 @@ static void put_middles(struct batch_of *b, int64_t from, int64_t to)
 }
 
 int tried_check(struct tried *all, int64_t from, int64_t to, int64_t *hole,
-                 struct err *e)
+                struct err *e)
 {
     int64_t room = num_max(all->most, (to - from) / all->stretch) + 4;
     struct batch_of b = {.all = all};

@@ -31,7 +31,7 @@ struct tried {
 void tried_free(struct tried *all);
 /* What fits, from elsewhere. A number is noted once. */
 int tried_note(struct tried *all, int64_t tokens, uint64_t decisions,
-                struct err *e) MUST_CHECK;
+               struct err *e) MUST_CHECK;
 /* Forgets what is not below tokens. */
 void tried_drop(struct tried *all, int64_t tokens);
 /* Numbers from from to before to that are known to fit. */
@@ -41,6 +41,6 @@ int64_t tried_count(const struct tried *all, int64_t from, int64_t to);
 ** not fit, -1 when all do: the same by however many threads. Nothing is tried
 ** that is known. */
 int tried_check(struct tried *all, int64_t from, int64_t to, int64_t *hole,
-                 struct err *e) MUST_CHECK;
+                struct err *e) MUST_CHECK;
 
 #endif

@@ -227,8 +227,8 @@ static void variants(struct view *v, struct table *t)
         line(v, t, "over-count that pairing avoids", theirs, ours,
              same_size((double)x / 1e6,
                        figure(v->published, "pairing.overcount.max")),
-             "ours goes by a rank's chunks, 82 MB each: no length tried gives "
-             "theirs", "pairing");
+             "ours goes by a rank's chunks: no length tried gives theirs",
+             "pairing");
     }
     x = most(v, AFTER "/one-lse", NULL, -1);
     if (x >= 0) {
