@@ -413,6 +413,50 @@ static void test_many_names(void **state)
     compare(&f, count_names, "names");
 }
 
+/* How many operators the layer's tables have. */
+static void count_operators(struct view *v)
+{
+    struct doc d = {0}, *page = v->d;
+    struct buf text = BUF_INIT;
+    const char *at;
+    int n = 0;
+
+    v->d = &d;
+    sec_inventory(v);
+    v->d = page;
+    render_md(&d, &text);
+    for (at = buf_text(&text); (at = strstr(at, "`op-")) != NULL; at++) n++;
+    doc_para(page, "%d operators", n);
+    buf_free(&text);
+    doc_free(&d);
+}
+
+/* As many tensors of a layer that are kept, of as many operators, every one
+** twice. */
+static void test_many_operators(void **state)
+{
+    enum { OPERATORS = 200 };
+    static struct record_tensor tensor[2 * OPERATORS];
+    static char name[OPERATORS][16];
+    struct folder f;
+    struct fixture x;
+    struct err e;
+    int i;
+
+    (void)state;
+    begin(&f);
+    fixture_case(&x, "mine", "wide", 50000000);
+    for (i = 0; i < 2 * OPERATORS; i++) {
+        snprintf(name[i % OPERATORS], sizeof *name, "op-%d", i % OPERATORS);
+        tensor[i] = x.tensor[0];
+        tensor[i].op = name[i % OPERATORS];
+    }
+    x.kase.tensor = tensor;
+    x.kase.n_tensor = 2 * OPERATORS;
+    if (fixture_add(f.record, &x, &e) != ERR_OK) fail_msg("%s", e.text);
+    compare(&f, count_operators, "operators");
+}
+
 /* ---- other routings ------------------------------------------------------ */
 
 /* A published case under twenty-five routings: more than the section has room
@@ -448,6 +492,7 @@ int main(void)
         cmocka_unit_test(test_sweep),
         cmocka_unit_test(test_many_sweeps),
         cmocka_unit_test(test_many_names),
+        cmocka_unit_test(test_many_operators),
         cmocka_unit_test(test_fidelity),
     };
 

@@ -5,8 +5,10 @@
 */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/keyset.h"
 #include "report/sections/sections.h"
 
 static bool has_kind(const struct record_found *c, const char *kind)
@@ -31,36 +33,59 @@ struct line {
     int64_t count, bytes, rows, largest;
 };
 
-enum { MAX_LINES = 160 };
+/* The line of this operator and category, made where there is none yet; seen
+** knows where each is. NULL without memory. */
+static struct line *line_of(struct line *list, int64_t *n,
+                            const struct record_item *x, struct buf *key,
+                            struct keyset *seen)
+{
+    int64_t *at;
+
+    key->len = 0;
+    buf_puts(key, x->op);
+    buf_putc(key, '\0');
+    buf_puts(key, x->category);
+    if (key->failed) return NULL;
+    at = keyset_find(seen, key->data, key->len);
+    if (at != NULL) return &list[*at];
+    if (!keyset_add(seen, key->data, key->len, *n)) return NULL;
+    list[*n] = (struct line){x->category, x->op, "", 0, 0, x->rows, -1};
+    return &list[(*n)++];
+}
 
 /* The lines of rank 0's layer of a kind, kept or passing, in the order of
-** their first allocation. */
-static int gather(const struct record_found *c, const char *kind, bool kept,
-                  struct line out[MAX_LINES])
+** their first allocation; *n of them, the caller's to free. NULL without
+** memory: then none, and the document has failed. */
+static struct line *gather(struct view *v, const struct record_found *c,
+                           const char *kind, bool kept, int64_t *n)
 {
-    int n = 0, k;
+    struct line *list = malloc((size_t)(c->n_item + 1) * sizeof *list), *to;
+    struct keyset seen = {NULL, 0, 0};
+    struct buf key = BUF_INIT;
     int64_t i;
 
-    for (i = 0; i < c->n_item; i++) {
+    *n = 0;
+    for (i = 0, to = list; i < c->n_item && to != NULL; i++) {
         const struct record_item *x = &c->item[i];
         if (x->rank != 0 || strcmp(x->kind, kind) != 0 ||
             strcmp(x->allocated_in, "recompute") != 0 || is_kept(x) != kept)
             continue;
-        for (k = 0; k < n; k++)
-            if (strcmp(out[k].op, x->op) == 0 &&
-                strcmp(out[k].category, x->category) == 0) break;
-        if (k == MAX_LINES) continue;
-        if (k == n)
-            out[n++] = (struct line){x->category, x->op, "", 0, 0, x->rows,
-                                     -1};
-        out[k].count += x->count;
-        out[k].bytes += x->bytes;
-        if (x->bytes > out[k].largest) {
-            out[k].largest = x->bytes;
-            out[k].until = *x->freed_in ? x->freed_after : "stays";
+        to = line_of(list, n, x, &key, &seen);
+        if (to == NULL) break;
+        to->count += x->count;
+        to->bytes += x->bytes;
+        if (x->bytes > to->largest) {
+            to->largest = x->bytes;
+            to->until = *x->freed_in ? x->freed_after : "stays";
         }
     }
-    return n;
+    keyset_free(&seen);
+    buf_free(&key);
+    if (to != NULL) return list;
+    v->d->failed = true;
+    *n = 0;
+    free(list);
+    return NULL;
 }
 
 /* Routed pairs that rank 0 received, 0 when not known. With balanced routing
@@ -89,9 +114,8 @@ static bool is_traced(const struct record_found *c)
 static void put_kept(struct view *v, const struct record_found *c,
                      const char *kind)
 {
-    struct line line[MAX_LINES];
-    int n = gather(c, kind, true, line), i;
-    int64_t pairs = pairs_of(c);
+    int64_t n, i, pairs = pairs_of(c);
+    struct line *line = gather(v, c, kind, true, &n);
     struct table *t;
     char id[64];
 
@@ -118,14 +142,15 @@ static void put_kept(struct view *v, const struct record_found *c,
         cell_number(v->d, t, known ? ours - k.bytes : (double)NAN, 1);
         cell_code(v->d, t, x->until);
     }
+    free(line);
 }
 
 /* What comes and goes within the recompute, for which nothing is published. */
 static void put_passing(struct view *v, const struct record_found *c,
                         const char *kind)
 {
-    struct line line[MAX_LINES];
-    int n = gather(c, kind, false, line), i;
+    int64_t n, i;
+    struct line *line = gather(v, c, kind, false, &n);
     struct table *t;
     char id[64];
 
@@ -142,14 +167,16 @@ static void put_passing(struct view *v, const struct record_found *c,
         cell_bytes(v->d, t, line[i].largest);
         cell_code(v->d, t, line[i].until);
     }
+    free(line);
 }
 
 /* Bytes a row that a category keeps; less op's largest tensor if not NULL. */
-static double kept_row(const struct record_found *c, const char *kind,
-                       const char *category, const char *less)
+static double kept_row(struct view *v, const struct record_found *c,
+                       const char *kind, const char *category,
+                       const char *less)
 {
-    struct line line[MAX_LINES];
-    int n = gather(c, kind, true, line), i;
+    int64_t n, i;
+    struct line *line = gather(v, c, kind, true, &n);
     double sum = 0;
 
     for (i = 0; i < n; i++) {
@@ -159,6 +186,7 @@ static double kept_row(const struct record_found *c, const char *kind,
         if (less != NULL && strcmp(line[i].op, less) == 0)
             sum -= (double)line[i].largest / (double)line[i].rows;
     }
+    free(line);
     return sum;
 }
 
@@ -179,17 +207,17 @@ static void put_ours(struct view *v, const struct record_found *c)
 {
     struct table *t = doc_table(v->d, "inventory", "kept for backward, bytes "
                                 "a row|>ours");
-    double gdn = kept_row(c, "gdn", "gdn", NULL);
+    double gdn = kept_row(v, c, "gdn", "gdn", NULL);
 
     doc_row(v->d, t);
     cell_text(v->d, t, "attention layer");
-    cell_number(v->d, t, kept_row(c, "attention", "attention", NULL), 1);
+    cell_number(v->d, t, kept_row(v, c, "attention", "attention", NULL), 1);
     doc_row(v->d, t);
     cell_text(v->d, t, "GDN layer");
     cell_number(v->d, t, gdn > 0 ? gdn : (double)NAN, 1);
     doc_row(v->d, t);
     cell_text(v->d, t, "MoE routing state");
-    cell_number(v->d, t, kept_row(c, "attention", "moe_routing", NULL), 1);
+    cell_number(v->d, t, kept_row(v, c, "attention", "moe_routing", NULL), 1);
 }
 
 /* What figures there are on a layer's own rows. */
@@ -197,9 +225,9 @@ static void put_summary(struct view *v, const struct record_found *c)
 {
     struct table *t = doc_table(v->d, "inventory", "kept for backward, bytes "
                                 "a row|>ours|>reference|>difference");
-    double attention = kept_row(c, "attention", "attention", NULL);
-    double bare = kept_row(c, "attention", "attention", "layer.norm1");
-    double gdn = kept_row(c, "gdn", "gdn", NULL);
+    double attention = kept_row(v, c, "attention", "attention", NULL);
+    double bare = kept_row(v, c, "attention", "attention", "layer.norm1");
+    double gdn = kept_row(v, c, "gdn", "gdn", NULL);
 
     put_compare(v, t, "attention layer: published trace", attention,
                 "trace.attention_row", 1000);
@@ -212,7 +240,7 @@ static void put_summary(struct view *v, const struct record_found *c)
     put_compare(v, t, "GDN layer inside an island: recommended", gdn,
                 "inventory.gdn.inside", 1);
     put_compare(v, t, "MoE routing state: published trace",
-                kept_row(c, "attention", "moe_routing", NULL),
+                kept_row(v, c, "attention", "moe_routing", NULL),
                 c->shape.ep > 1 ? "trace.moe_routing_row.ep2"
                                 : "trace.moe_routing_row.ep1", 1);
 }
