@@ -65,17 +65,21 @@ static int put_rows(struct slices *s, const struct places *key, int64_t start,
 
 /* ---- joining ------------------------------------------------------------ */
 
-/* Keys of several sources may arrive in another order than packed. */
+static int by_key(const void *a, const void *b)
+{
+    int64_t x = ((const struct slice *)a)->k, y = ((const struct slice *)b)->k;
+    return (x > y) - (x < y);
+}
+
+/* Keys of several sources arrive in the ranks' order, which is the packed one
+** but for chunks that the search moved: few bands have anything to sort. */
 static void sort_band(struct slices *s)
 {
-    int64_t i, j;
+    int64_t i = s->band + 1;
 
-    for (i = s->band + 1; i < s->n; i++) {
-        struct slice x = s->v[i];
-        for (j = i; j > s->band && s->v[j - 1].k > x.k; j--)
-            s->v[j] = s->v[j - 1];
-        s->v[j] = x;
-    }
+    while (i < s->n && s->v[i - 1].k <= s->v[i].k) i++;
+    if (i < s->n)
+        qsort(s->v + s->band, (size_t)(s->n - s->band), sizeof *s->v, by_key);
 }
 
 /* Slices whose keys touch become one; the triangle, which is last, then
