@@ -38,7 +38,9 @@ static bool new_counts(struct step *s)
 int moe_route_new(struct step *s)
 {
     s->received = calloc((size_t)s->m->layers + 1, sizeof *s->received);
-    if (s->received == NULL || (s->k != NULL && !new_counts(s)))
+    s->route.stated = calloc((size_t)s->c.ep, sizeof *s->route.stated);
+    if (s->received == NULL || s->route.stated == NULL ||
+        (s->k != NULL && !new_counts(s)))
         return s->rc = err_nomem(s->e);
     return ERR_OK;
 }
@@ -60,6 +62,7 @@ void moe_route_free(struct step *s)
     free(s->route.all_offset);
     free(s->route.all_block);
     free(s->route.forced);
+    free(s->route.stated);
     free(s->received);
     free(s->sent);
 }
@@ -128,7 +131,7 @@ static int64_t most_received(const struct step *s, const int64_t *got)
 ** what the forward saw. */
 static void stated_counts(struct step *s, int64_t own_pairs)
 {
-    int64_t got[PLAN_MAX_RANKS * MODE_MAX_TP];
+    int64_t *got = s->route.stated;
 
     if (s->c.ep == 1) {
         s->route.received = own_pairs;

@@ -2,6 +2,7 @@
 #include "step/numbers.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
@@ -49,12 +50,18 @@ static void unpack(double *v, enum dtype t, const unsigned char *raw,
     }
 }
 
+/* Room for a block of n numbers. */
+static unsigned char *new_block(int64_t n, int64_t width)
+{
+    return malloc((size_t)(num_min(n, BLOCK) * width) + 1);
+}
+
 int numbers_up(struct dev *d, void *to, enum dtype t, const double *v,
                int64_t n, struct err *e)
 {
-    unsigned char raw[BLOCK * 8];
     int64_t at, part, width = dtype_bytes(t);
-    int rc = ERR_OK;
+    unsigned char *raw = new_block(n, width);
+    int rc = raw == NULL ? err_nomem(e) : ERR_OK;
 
     assert(t == DT_BF16 || t == DT_F32 || t == DT_F64);
     for (at = 0; at < n && rc == ERR_OK; at += part) {
@@ -63,15 +70,16 @@ int numbers_up(struct dev *d, void *to, enum dtype t, const double *v,
         rc = d->ops->upload(d, (char *)to + at * width, raw,
                             (size_t)(part * width), e);
     }
+    free(raw);
     return rc;
 }
 
 int numbers_down(struct dev *d, double *out, const void *from, enum dtype t,
                  int64_t n, struct err *e)
 {
-    unsigned char raw[BLOCK * 8];
     int64_t at, part, width = dtype_bytes(t);
-    int rc = ERR_OK;
+    unsigned char *raw = new_block(n, width);
+    int rc = raw == NULL ? err_nomem(e) : ERR_OK;
 
     assert(t == DT_BF16 || t == DT_F32 || t == DT_F64);
     for (at = 0; at < n && rc == ERR_OK; at += part) {
@@ -80,5 +88,6 @@ int numbers_down(struct dev *d, double *out, const void *from, enum dtype t,
                               (size_t)(part * width), e);
         if (rc == ERR_OK) unpack(out + at, t, raw, part);
     }
+    free(raw);
     return rc;
 }

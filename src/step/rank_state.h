@@ -60,6 +60,8 @@ struct moe_route {
     struct range *block;        /* [local experts * ep] received rows, in the
                                    order (expert, source) */
     int64_t *forced;            /* host copy of replayed routes; may be NULL */
+    int64_t *stated;            /* [ep] pairs that ranks receive, as the
+                                   scenario states them */
     int64_t received;           /* pairs on this rank */
 };
 
