@@ -294,11 +294,29 @@ static void test_bad_lists(void **state)
     fix_close(&f);
 }
 
+/* BLAS takes no rows that overlap, nor one row that would. */
+static void test_overlap(void **state)
+{
+    struct fix f;
+    struct mat x, one;
+
+    (void)state;
+    fix_open(&f, DT_F32);
+    x = fix_act(&f, 1, W);
+    one = fix_act(&f, 1, W);
+    one.ld = W - 1;
+    assert_int_equal(CALL_RC(&f, gemm, .c = fix_act(&f, 1, 1), .a = one,
+        .b = x, .trans_b = true, .alpha = 1), ERR_RUN);
+    assert_non_null(strstr(f.e.text, "view a->a is 1 x "));
+    assert_non_null(strstr(f.e.text, "(rows overlap)"));
+    fix_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_strided), cmocka_unit_test(test_no_rows),
-        cmocka_unit_test(test_bad_lists)
+        cmocka_unit_test(test_bad_lists), cmocka_unit_test(test_overlap)
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,8 +34,7 @@ bool cpu_fits(const struct mat *m, int64_t rows, int64_t cols,
     if (m->rows != rows || m->cols != cols || rows < 0 || cols < 0)
         return false;
     if (rows == 0 || cols == 0) return true;
-    return m->p != NULL && (rows == 1 || m->ld >= cols)
-        && kind_fits(m->t, kind, acc);
+    return m->p != NULL && m->ld >= cols && kind_fits(m->t, kind, acc);
 }
 
 static const char *type_name(enum dtype t)
@@ -58,8 +57,9 @@ int cpu_misfit(struct err *e, const char *kernel, const char *view,
     return err_set(e, ERR_RUN, "cpu %s: view %s is %lld x %lld %s%s, not "
                    "%lld x %lld %s", kernel, view, (long long)m->rows,
                    (long long)m->cols, type_name(m->t),
-                   m->p == NULL ? " (absent)" : "", (long long)rows,
-                   (long long)cols, want[kind]);
+                   m->p == NULL ? " (absent)"
+                   : m->ld < m->cols ? " (rows overlap)" : "",
+                   (long long)rows, (long long)cols, want[kind]);
 }
 
 int cpu_out_of_range(struct err *e, const char *kernel, const char *what,
