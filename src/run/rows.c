@@ -2,7 +2,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/clean.h"
 #include "run/work.h"
 
 static const char *batch_name(enum batch_kind k)
@@ -75,7 +77,7 @@ static void describe_case(const struct run_context *x,
         .device = x->device, .scenario = s->name, .name = c->name,
         .about = c->about, .layers = c->layers,
         .cp = c->cp, .ep = c->ep, .tp = c->tp, .pp = c->pp,
-        .lora_rank = c->lora_rank, .dtype = c->dtype, .weights = c->weights,
+        .lora_rank = c->lora_rank, .dtype = c->dtype,
         .recompute = mode_recompute_words[c->mode.recompute],
         .grad = !c->mode.no_grad, .compiled = !c->mode.eager,
         .kind = mode_wave_words[c->mode.wave],
@@ -127,6 +129,7 @@ int run_render(const struct run_work *w, struct case_result *out,
     int64_t n = planned && w->wave != NULL ? w->c->waves : 0, i;
     struct record_wave *wave = calloc((size_t)n + 1, sizeof *wave);
     int64_t *rows = planned ? list_rows(w->plan) : NULL;
+    char *weights = strdup(w->c->weights);
     struct record_case c;
     char modules[MODE_MODULES_SIZE], otherwise[MODE_MODULES_SIZE];
     char routing[128];
@@ -137,8 +140,11 @@ int run_render(const struct run_work *w, struct case_result *out,
     mode_modules(w->c->mode.modules, modules);
     mode_otherwise(w->c->mode.otherwise, otherwise);
     describe_case(w->x, w->s, w->c, routing, &c);
-    if (wave == NULL || (planned && rows == NULL)) rc = err_nomem(e);
+    if (wave == NULL || weights == NULL || (planned && rows == NULL))
+        rc = err_nomem(e);
     if (rc == ERR_OK) {
+        text_clean(weights);    /* folders on the way have any name */
+        c.weights = weights;
         for (i = 0; i < n; i++) describe_wave(w, i, &wave[i]);
         c.wave = wave;
         c.n_wave = n;
@@ -157,6 +163,7 @@ int run_render(const struct run_work *w, struct case_result *out,
         c.note = put_note(out, note, sizeof note);
         rc = record_render(&c, &out->rows, e);
     }
+    free(weights);
     free(rows);
     free(wave);
     return rc;

@@ -114,7 +114,7 @@ static void read_model(const struct decl *d, struct scenario_case *c)
 static void read_path(const struct decl *d, const char *key,
                       const char *folder, char **out)
 {
-    if (!decl_text(d, key, out)) return;
+    if (!decl_path(d, key, out)) return;
     if (!find_file(d->L, *out, folder, ""))
         decl_fail(d, key, "no file or folder '%s' (looked in %s)", *out,
                   script_of(d->L)->dir);

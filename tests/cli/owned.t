@@ -123,6 +123,18 @@ $ timeout 10 peakproof replay pipe
 !* peakproof: *pipe: not a regular file*
 = 3
 
+# Files of a case lie in folders of any name; records have what a terminal may
+# see of it.
+
+$ d="$(printf 'a\033\nb')"; mkdir "$d" "$d/w"; echo '{"tokens": [1, 2, 3]}' >"$d/l.jsonl"; cp $TOP/lua/models/tiny.json "$d/m.json"
++ odd.lua
+| local d = "a\27\nb/"
+| return {cases = {{name = "a", model = d .. "m.json", weights = d .. "w",
+|   adapters = d .. "w", labels = d .. "l.jsonl", batch = batch.lengths{3}}}}
+$ peakproof run --out odd odd.lua >table; cut -d , -f 1-3,13 odd/cases.csv
+> device,scenario,case,weights
+> dry,odd,a,a??b/w
+
 # A number that was changed is noticed: its case and those after it run again.
 
 $ rm -rf own; peakproof run --out own two.lua >table; cp -r own copy2; sed -i '/^dry,two,b,0,cold,max,peak,total,/s/,[0-9]*,ok/,1,ok/' own/records.csv; cmp own/records.csv copy2/records.csv >cmp
