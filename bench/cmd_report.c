@@ -63,7 +63,7 @@ static int print_names(const struct report_said *said, const char *dir,
     return out_put(&text, e);
 }
 
-/* {"format":1,"files":[...],"pictures":bool} */
+/* What the help says. */
 static int print_json(const struct report_said *said, const char *dir,
                       struct err *e)
 {
@@ -77,6 +77,10 @@ static int print_json(const struct report_said *said, const char *dir,
     json_object_set_new(v, "format", json_integer(1));
     json_object_set_new(v, "files", files);
     json_object_set_new(v, "pictures", json_boolean(pictures));
+    json_object_set_new(v, "finished", json_boolean(!said->unfinished));
+    json_object_set_new(v, "sweep_finished", said->sweep
+                        ? json_boolean(!said->sweep_unfinished)
+                        : json_null());
     if (name.failed) {
         json_decref(v);
         v = NULL;
@@ -116,6 +120,9 @@ static int run(const struct args *a, struct err *e)
     else if (rc == ERR_OK && said.unfinished)
         say_warning("%s: the run is not finished: what is written covers the "
                     "cases that are (run --resume goes on)", o.dir);
+    if (rc == ERR_OK && said.sweep_unfinished)
+        say_warning("%s/sweep: the run is not finished: what is written of "
+                    "it covers the cases that are", o.dir);
     if (rc == ERR_OK)
         rc = a->json ? print_json(&said, o.dir, e)
                      : print_names(&said, o.dir, e);
@@ -138,7 +145,7 @@ static const char *const examples[] = {
 
 const struct command cmd_report = {
     .name = "report",
-    .synopsis = "[--format md|csv|json|html] [DIR]",
+    .synopsis = "[--format md|csv|json|html] [--json] [DIR]",
     .about = "tables and plots from the files of a run",
     .text = "Reads the files that peakproof run wrote into DIR (default: out) "
             "and writes there: accuracy, the dry device's errors "
@@ -146,7 +153,10 @@ const struct command cmd_report = {
             "cpu and device, for cases that computed; timing; and each plot "
             "as .dat and .gp, with .svg and .png where gnuplot is "
             "installed.\n\n"
-            "Prints the names of the files it wrote.",
+            "Prints the names of the files it wrote. With --json: {format, "
+            "files: [...], pictures: were all drawn, finished: did the run "
+            "in DIR end, sweep_finished: the one in DIR/sweep (null: there "
+            "is none)}. Pages cover the cases that are committed.",
     .option = options,
     .operand = "DIR",
     .max_operands = 1,

@@ -332,6 +332,8 @@ int report_write(const struct report_options *o, struct report_said *said,
     said->no_gnuplot = w.pictures.no_gnuplot;
     said->warning = w.pictures.warning;
     said->unfinished = w.set != NULL && !w.set->finished;
+    said->sweep = w.sweep != NULL;
+    said->sweep_unfinished = w.sweep != NULL && !w.sweep->finished;
     record_set_free(w.set);
     record_set_free(w.worst);
     record_set_free(w.sweep);

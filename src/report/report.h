@@ -29,6 +29,8 @@ struct report_said {
     struct buf warning;     /* a line for each picture that was not drawn */
     bool no_gnuplot;        /* pictures were wanted, and there is none */
     bool unfinished;        /* the pages cover a part of the run's cases */
+    bool sweep, sweep_unfinished;   /* there is a run in the folder's sweep,
+                                       of which the same is true */
 };
 
 /* A page is written for each device that has cases. Files are replaced

@@ -168,6 +168,16 @@ $ cp -r less cut; sed -i 's/"finished": true/"finished": false/' cut/run.json; p
 > The run in this folder is not finished; what follows covers the cases that are.
 >
 ! peakproof: warning: cut: the run is not finished: what is written covers the cases that are (run --resume goes on)
+$ cp -r less both; cp -r cut both/sweep; for d in cut both both/sweep; do peakproof report --json $d 2>said | grep -o '"[a-z_]*finished": [a-z]*'; cat said; done
+> "finished": false
+> "sweep_finished": null
+> peakproof: warning: cut: the run is not finished: what is written covers the cases that are (run --resume goes on)
+> "finished": true
+> "sweep_finished": false
+> peakproof: warning: both/sweep: the run is not finished: what is written of it covers the cases that are
+> "finished": false
+> "sweep_finished": null
+> peakproof: warning: both/sweep: the run is not finished: what is written covers the cases that are (run --resume goes on)
 $ peakproof explain cut it | sed -n 3p; peakproof explain less it | grep -c finished
 > The run in `cut` is not finished; this case is.
 > 0

@@ -51,6 +51,7 @@ $ cp -r all wide; cp -r all wide/sweep; sed -i 's/"finished": true/"finished": f
 > The run in the folder `sweep` is not finished; what follows covers the cases
 > The run in the folder `sweep` is not finished; what follows covers the cases
 > that are.
+! peakproof: warning: wide/sweep: the run is not finished: what is written of it covers the cases that are
 
 # Without a scenario.
 
