@@ -6,8 +6,6 @@
 #include "model/param.h"
 #include "price/any.h"
 
-#define SMALLEST_BLOCK 512
-
 /* What a layer's grouped adapters are wide: two H, one 2F, one F. */
 int64_t price_adapter_widths(const struct model *m, int64_t width[3])
 {

@@ -15,13 +15,8 @@
 
 #include "base/num.h"
 #include "price/internal.h"
+#include "price/slack.h"
 
-#define MIB ((int64_t)1 << 20)
-#define BLOCK 512               /* what a block's size is a multiple of */
-#define POOL MIB                /* tensors above are cut from large segments */
-#define OWN (10 * MIB)          /* tensors from here on have a segment each, */
-#define GRANULE (2 * MIB)       /* of a multiple of this */
-#define UNSPLIT MIB             /* a remainder up to this is not split off */
 #define REAL 4                  /* bytes of an f32 number */
 #define INDEX 8                 /* of a row's or a segment's index */
 
@@ -89,8 +84,8 @@ static int64_t block_of(const struct rank *r, int64_t width, int64_t rows)
 {
     int64_t bytes = bytes_of(r, width, rows);
 
-    return bytes > INT64_MAX - BLOCK ? INT64_MAX
-                                     : num_round_up(bytes, BLOCK);
+    return bytes > INT64_MAX - SMALLEST_BLOCK
+           ? INT64_MAX : num_round_up(bytes, SMALLEST_BLOCK);
 }
 
 static void add(struct kept *k, enum category c, int64_t bytes)
@@ -104,8 +99,8 @@ static void keep(const struct rank *r, struct kept *k, enum category c,
     int64_t bytes = block_of(r, width, rows);
 
     add(k, c, bytes);
-    if (bytes > POOL) k->grain = num_gcd(k->grain, bytes);
-    k->own += bytes >= OWN;
+    if (bytes > LARGE_BLOCK) k->grain = num_gcd(k->grain, bytes);
+    k->own += bytes >= OWN_SEGMENT;
 }
 
 /* States are as large in every layer and at any number of rows: the block of
@@ -113,11 +108,11 @@ static void keep(const struct rank *r, struct kept *k, enum category c,
 static void keep_states(const struct rank *r, struct kept *k, int64_t each)
 {
     int64_t bytes = block_of(r, each, r->segments);
-    int64_t rest = num_round_up(num_min(bytes, INT64_MAX - GRANULE), GRANULE)
+    int64_t rest = num_round_up(num_min(bytes, INT64_MAX - OWN_STEP), OWN_STEP)
                    - bytes;
 
     add(k, CAT_GDN, bytes);
-    if (bytes > POOL && rest <= UNSPLIT) k->left += rest;
+    if (bytes > LARGE_BLOCK && rest <= LARGE_BLOCK) k->left += rest;
 }
 
 /* n layers like k. */
@@ -242,7 +237,7 @@ static void keep_input(const struct rank *r, struct kept *k, int64_t n)
 
 static struct kept kept_layer(const struct rank *r, enum layer_kind kind)
 {
-    struct kept k = {.grain = GRANULE};
+    struct kept k = {.grain = OWN_STEP};
 
     keep_input(r, &k, r->rows[kind]);
     if (!keeps_mixers(r->f)) return k;
@@ -257,7 +252,7 @@ static struct kept kept_layer(const struct rank *r, enum layer_kind kind)
 ** token ids. */
 static struct kept kept_layers(const struct rank *r)
 {
-    struct kept all = {.grain = GRANULE};
+    struct kept all = {.grain = OWN_STEP};
     int kind;
 
     for (kind = 0; kind < LAYER_KINDS && price_has_grad(r->f); kind++) {
@@ -274,14 +269,14 @@ static struct kept kept_layers(const struct rank *r)
 /*
 ** What unsplit remainders come to. A tensor with a segment of its own, or in
 ** a block that another left, is followed by a remainder: a multiple of the
-** grain of all sizes, because sizes and segments are. Above UNSPLIT it is
+** grain of all sizes, because sizes and segments are. Above LARGE_BLOCK it is
 ** split off and serves others; else it stays, as likely of one size as of
 ** another: half of the largest multiple on average, nothing where all sizes
-** are multiples of the granule.
+** are multiples of a segment's step.
 */
 static void add_unsplit(struct kept *k)
 {
-    int64_t mean = k->grain * (UNSPLIT / k->grain) / 2;
+    int64_t mean = k->grain * (LARGE_BLOCK / k->grain) / 2;
 
     add(k, CAT_OTHER, num_sadd(num_smul(k->own, mean), k->left));
 }

@@ -5,10 +5,7 @@
 #include "base/num.h"
 #include "price/slack.h"
 
-#define SMALLEST 512
-#define SEGMENT (INT64_C(20) << 20)         /* of large blocks up to */
-#define OWN_SEGMENT (INT64_C(10) << 20)     /* and then one each, in steps of */
-#define OWN_STEP (INT64_C(2) << 20)
+#define SEGMENT (INT64_C(20) << 20)     /* of large blocks up to OWN_SEGMENT */
 #define WORKSPACE_REST (OWN_STEP - 1024)
 #define MOST (INT64_C(1) << 53)
 /* A normal law exceeds three deviations once in 740 times. */
@@ -37,7 +34,7 @@
 ** them stand for all. Where all holes have one size it is known. */
 static int64_t expected(int64_t bytes, int64_t hole)
 {
-    int64_t rest = hole - num_round_up(bytes, SMALLEST);
+    int64_t rest = hole - num_round_up(bytes, SMALLEST_BLOCK);
     int64_t b = num_min(bytes, OWN_SEGMENT);
 
     if (hole > 0) return rest > 0 && rest <= LARGE_BLOCK ? rest : 0;
@@ -71,7 +68,7 @@ static int64_t join_grain(int64_t a, int64_t b)
 /* A segment of its own must not have a rest either. */
 static int64_t grain_of(int64_t bytes)
 {
-    int64_t block = num_round_up(bytes, SMALLEST);
+    int64_t block = num_round_up(bytes, SMALLEST_BLOCK);
 
     if (bytes < OWN_SEGMENT) return block;
     return join_grain(block, num_round_up(bytes, OWN_STEP));
@@ -128,7 +125,7 @@ static bool count(struct blocks *b, int64_t n, int64_t *bytes, bool own)
 ** there is known. */
 static void lay(struct blocks *b, int64_t bytes)
 {
-    int64_t block = num_round_up(bytes, SMALLEST), rest;
+    int64_t block = num_round_up(bytes, SMALLEST_BLOCK), rest;
     int i, at = ROOMS;
 
     for (i = 0; i < ROOMS; i++)
@@ -173,7 +170,7 @@ void blocks_fresh(struct blocks *b, int64_t n, int64_t bytes)
         return;
     }
     fit = SEGMENT / bytes;
-    rest = SEGMENT - fit * num_round_up(bytes, SMALLEST);
+    rest = SEGMENT - fit * num_round_up(bytes, SMALLEST_BLOCK);
     if (rest <= LARGE_BLOCK) b->mean += n / fit * num_max(0, rest);
 }
 
@@ -214,7 +211,7 @@ void blocks_in_hole(struct blocks *b, int64_t n, int64_t bytes, int64_t hole,
 static int64_t that_fit(int64_t n, int64_t bytes, int64_t room)
 {
     if (n == 0 || bytes <= LARGE_BLOCK || bytes >= OWN_SEGMENT) return 0;
-    return room / num_round_up(bytes, SMALLEST);
+    return room / num_round_up(bytes, SMALLEST_BLOCK);
 }
 
 /* A layer's part of what so many blocks of each size leave of a segment. */
@@ -235,13 +232,13 @@ int64_t blocks_packed(const int64_t n[3], const int64_t bytes[3])
     int64_t c[3], most = 0, room, left, i, k;
 
     for (i = that_fit(n[0], bytes[0], SEGMENT); i >= 0; i--) {
-        room = SEGMENT - i * num_round_up(bytes[0], SMALLEST);
+        room = SEGMENT - i * num_round_up(bytes[0], SMALLEST_BLOCK);
         for (k = that_fit(n[1], bytes[1], room); k >= 0; k--) {
-            left = room - k * num_round_up(bytes[1], SMALLEST);
+            left = room - k * num_round_up(bytes[1], SMALLEST_BLOCK);
             c[0] = i;
             c[1] = k;
             c[2] = that_fit(n[2], bytes[2], left);
-            left -= c[2] * num_round_up(bytes[2], SMALLEST);
+            left -= c[2] * num_round_up(bytes[2], SMALLEST_BLOCK);
             most = num_max(most, packed_rest(n, c, left));
         }
     }
@@ -337,7 +334,7 @@ int64_t blocks_slack(const struct blocks *b, int64_t bytes)
 
     /* holes between blocks of one grain have it too: nothing is left of them */
     if (b->least[0].bytes == 0 && blocks_base(b) > LARGE_BLOCK)
-        return b->tensors * SMALLEST;
+        return b->tensors * SMALLEST_BLOCK;
     for (i = 0; i < WORKSPACES && b->least[i].bytes > 0; i++) {
         kept += rest_of(b->least[i].bytes, b->hole);
         square -= b->least[i].square - square_left(&b->least[i]);
@@ -349,10 +346,10 @@ int64_t blocks_slack(const struct blocks *b, int64_t bytes)
                            num_smul(DEVIATIONS * DEVIATIONS, square)));
     kept += num_max(spread, num_min(2 * spread, bytes / CHEAP - kept));
     kept = num_max(kept, bytes / SURE);
-    return b->tensors * SMALLEST + num_min(kept, b->large * LARGE_BLOCK);
+    return b->tensors * SMALLEST_BLOCK + num_min(kept, b->large * LARGE_BLOCK);
 }
 
 int64_t blocks_most(int64_t tensors, int64_t large)
 {
-    return tensors * SMALLEST + large * LARGE_BLOCK;
+    return tensors * SMALLEST_BLOCK + large * LARGE_BLOCK;
 }

@@ -10,6 +10,13 @@
 
 #include <stdint.h>
 
+/* The allocator's sizes (mem/allocator.md A.1): all blocks are multiples of the
+** smallest, and one of OWN_SEGMENT or more has a segment of its own, a multiple
+** of OWN_STEP. */
+#define SMALLEST_BLOCK 512
+#define OWN_SEGMENT (INT64_C(10) << 20)
+#define OWN_STEP (INT64_C(2) << 20)
+
 /* A block of more than this keeps what is left of the piece that it was cut
 ** from when that is no more than this (mem/allocator.md A.5, A.7); others are
 ** rounded up to 512 bytes. */
