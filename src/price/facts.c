@@ -1,9 +1,11 @@
 /* facts.c - facts from a plan, and their memory. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/num.h"
+#include "batch/routing.h"
 #include "model/param.h"
 #include "price/internal.h"
 
@@ -197,6 +199,48 @@ int price_facts_all_pending(struct price_facts *f, struct err *e)
     if (rc != ERR_OK) return rc;
     free(f->pending);
     f->pending = pending;
+    return ERR_OK;
+}
+
+/* Of one group; false: the routing cannot be of these rows. */
+static bool stated_pairs(const struct price_facts *f, const struct routing *r,
+                         int64_t wave, int64_t *out)
+{
+    const struct price_group *g = f->group;
+    int64_t layers = f->model->layers, got[PRICE_MAX_RANKS], first, l, i;
+    struct err e;
+
+    for (first = 0; first < f->cp; first += f->ep)
+        for (l = 0; l < layers; l++) {
+            const int64_t *rows = f->model->kind[l] == LAYER_GDN
+                                  ? g->gdn_rows : g->attention_rows;
+            int64_t all = 0;
+            for (i = first; i < first + f->ep; i++) all += rows[i];
+            if (routing_received(r, wave, l, f->model->experts, f->ep, first,
+                                 all * f->model->top_k, got, &e) != ERR_OK)
+                return false;
+            for (i = 0; i < f->ep; i++)
+                out[(first + i) * layers + l] = got[i];
+        }
+    return true;
+}
+
+int price_facts_route(struct price_facts *f, const struct routing *r,
+                      int64_t wave, struct err *e)
+{
+    int64_t *pairs;
+
+    assert(f->n_group == 1);
+    if (f->ep == 1 || f->tp > 1 || f->model->experts == 0 ||
+        r->kind == ROUTING_BALANCED) return ERR_OK;
+    pairs = calloc((size_t)(f->cp * f->model->layers), sizeof *pairs);
+    if (pairs == NULL) return err_nomem(e);
+    if (!stated_pairs(f, r, wave, pairs)) {
+        free(pairs);
+        return ERR_OK;
+    }
+    free(f->group->routed_pairs);
+    f->group->routed_pairs = pairs;
     return ERR_OK;
 }
 

@@ -26,6 +26,8 @@
 #include "model/model.h"
 #include "plan/plan.h"
 
+struct routing;                 /* batch/routing.h */
+
 /* Bounds on facts. Rows near 2^40 are more than any device holds, and sums
 ** of what they cost would leave 64 bits. */
 #define PRICE_MAX_RANKS 64
@@ -287,6 +289,12 @@ int price_facts_all_pending(struct price_facts *f, struct err *e) MUST_CHECK;
 /* The same list on its own, [layers + 1]; the caller's. */
 int price_all_pending(const struct price_facts *f, int64_t **out,
                       struct err *e) MUST_CHECK;
+/* Pairs that each rank receives in a wave's layers, as a case states them, for
+** facts of one group. Even shares, which need no list, EP1 and TP are left as
+** they are, and so is routing that these rows cannot have: a step would say
+** so. */
+int price_facts_route(struct price_facts *f, const struct routing *r,
+                      int64_t wave, struct err *e) MUST_CHECK;
 void price_facts_free(struct price_facts *f);
 
 #endif

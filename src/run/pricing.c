@@ -30,52 +30,12 @@ static int set_outputs(const struct run_work *w, struct price_facts *f,
     return ERR_OK;
 }
 
-/* Pairs by rank and layer of a wave, as the case states them; false: it
-** states none that this plan can have, and the step will say so. */
-static bool stated_pairs(const struct run_work *w, int64_t wave, int64_t *out)
-{
-    int64_t layers = w->model.layers, ep = w->c->ep, first, l, i;
-    int64_t got[PLAN_MAX_RANKS];
-    struct err e;
-
-    for (first = 0; first < w->plan->cp; first += ep)
-        for (l = 0; l < layers; l++) {
-            enum layer_kind kind = w->model.kind[l];
-            int64_t rows = 0;
-            for (i = first; i < first + ep; i++)
-                rows += kind == LAYER_GDN ? w->plan->rank[i].gdn_rows
-                                          : w->plan->rank[i].attention_rows;
-            if (routing_received(&w->routing, wave, l, w->model.experts, ep,
-                                 first, rows * w->model.top_k, got, &e)
-                != ERR_OK) return false;
-            for (i = 0; i < ep; i++) out[(first + i) * layers + l] = got[i];
-        }
-    return true;
-}
-
-/* Does the case state routing that is not even? */
-static bool is_routed(const struct run_work *w)
-{
-    return !w->x->ops->computes && w->c->ep > 1 && w->c->tp == 1 &&
-           w->model.experts > 0 &&
-           w->c->routing.kind != ROUTING_BALANCED;
-}
-
 /* On a device whose router is the scenario, routing is known exactly. */
 static int put_pairs(const struct run_work *w, int64_t wave,
                      struct price_facts *f, struct err *e)
 {
-    size_t n = (size_t)(w->plan->cp * w->model.layers);
-    int64_t *pairs;
-
-    if (!is_routed(w)) return ERR_OK;
-    pairs = calloc(n, sizeof *pairs);
-    if (pairs == NULL) return err_nomem(e);
-    if (stated_pairs(w, wave, pairs))
-        f->group[0].routed_pairs = pairs;
-    else
-        free(pairs);
-    return ERR_OK;
+    return w->x->ops->computes ? ERR_OK
+                               : price_facts_route(f, &w->routing, wave, e);
 }
 
 int run_facts(const struct run_work *w, int64_t wave, struct price_facts *out,
