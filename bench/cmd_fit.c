@@ -407,7 +407,8 @@ static int answer_case(const struct args *a, const struct scenario_set *set,
     if (rc != ERR_OK) return rc;
     told = (struct shape_told){
         c->softmax_offset, c->cp_attention, c->output_bytes,
-        c->price_head_rows, c->hybridep_held_rows};
+        c->price_head_rows, c->hybridep_held_rows, c->routed_rows,
+        args_has(a, "routing") ? NULL : &c->routing};
     p.told = &told;
     p.options = run_plan_options(c);
     p.lora_rank = c->lora_rank;
@@ -491,9 +492,10 @@ static const struct command_option options[] = {
      .help = "kept free of it for the CUDA context, NCCL and kernels "
              "(default: 3 percent)"},
     {.name = "routing", .arg = "HOW",
-     .help = "of what is simulated: balanced (default), cv=X or "
-             "cv=X,seed=N (loads drawn by layer), share=X (rank 0 gets X "
-             "times its even share)"},
+     .help = "of what is simulated, in place of a case's own, and not told "
+             "to the estimators: balanced (default), cv=X or cv=X,seed=N "
+             "(loads drawn by layer), share=X (rank 0 gets X times its even "
+             "share)"},
     {.name = "plot", .arg = "DIR",
      .help = "draw what a rank takes against tokens, with the device's limit, "
              "as DIR/fit.svg"},

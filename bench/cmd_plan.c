@@ -18,7 +18,7 @@ static int print_facts(const struct shape *p, const struct plan *plan,
 {
     struct price_facts f;
     json_t *v = NULL;
-    int rc = shape_facts(p, plan, cold, &f, e);
+    int rc = shape_facts(p, plan, cold ? 0 : 1, &f, e);
 
     if (rc != ERR_OK) return rc;
     rc = price_facts_to_json(&f, &v, e);

@@ -129,20 +129,21 @@ static void refuse_dtype(const char *dtype, struct fit *fit)
     }
 }
 
-/* A first wave and a later one: which is dearer depends on where gradients
-** are allocated and what only a first wave holds. */
+/* A first wave and later ones: which is dearer depends on where gradients
+** are allocated, what only a first wave holds, and routing. */
 static int add_plan(const struct shape *p, const struct batch *b,
                     struct fit *fit, struct err *e)
 {
     struct price_facts f;
     struct plan plan;
-    int cold, rc = p->layout == NULL
-                 ? plan_make(&p->model, b, &p->options, &plan, e)
-                 : plan_from_layout(p->options.cp, p->layout, &plan, e);
+    int64_t wave;
+    int rc = p->layout == NULL
+             ? plan_make(&p->model, b, &p->options, &plan, e)
+             : plan_from_layout(p->options.cp, p->layout, &plan, e);
 
     if (rc != ERR_OK) return rc;
-    for (cold = 1; cold >= 0 && rc == ERR_OK; cold--) {
-        rc = shape_facts(p, &plan, cold, &f, e);
+    for (wave = 0; wave < shape_waves(p) && rc == ERR_OK; wave++) {
+        rc = shape_facts(p, &plan, wave, &f, e);
         if (rc != ERR_OK) break;
         rc = add_facts(&f, fit, e);
         price_facts_free(&f);
@@ -200,15 +201,15 @@ struct probe {
 
 /* The same with what the case tells, which no cache knows. */
 static int ask_told(const struct shape *s, const struct batch *b,
-                    const struct price_ask *ask, struct estimate *out,
-                    struct err *e)
+                    const struct price_ask *ask, int64_t wave,
+                    struct estimate *out, struct err *e)
 {
     struct price_facts f;
     struct plan plan;
     int rc = plan_make(&s->model, b, &s->options, &plan, e);
 
     if (rc != ERR_OK) return rc;
-    rc = shape_facts(s, &plan, ask->cold, &f, e);
+    rc = shape_facts(s, &plan, wave, &f, e);
     if (rc == ERR_OK) {
         rc = ask->by->price(&f, out, e);
         price_facts_free(&f);
@@ -219,15 +220,15 @@ static int ask_told(const struct shape *s, const struct batch *b,
 
 /* One wave of a plan's batch, as an estimator prices it. */
 static int ask_wave(struct probe *p, const struct batch *b,
-                    const struct price_ask *ask, struct estimate *out,
-                    struct err *e)
+                    const struct price_ask *ask, int64_t wave,
+                    struct estimate *out, struct err *e)
 {
     const struct shape *s = p->source->plan;
     const struct estimate *x;
     const struct plan *plan;
     int rc;
 
-    if (s->told != NULL) return ask_told(s, b, ask, out, e);
+    if (s->told != NULL) return ask_told(s, b, ask, wave, out, e);
     rc = price_cache_get(p->cache, b, &s->options, ask, &plan, &x, e);
     if (rc == ERR_OK) *out = *x;
     return rc;
@@ -242,17 +243,18 @@ static int probe_batch(struct probe *p, const struct batch *b, int i,
     const struct fit_base *base = &p->known->base;
     struct price_ask ask = {&price_estimators[i], s->lora_rank, s->head_rows,
                             false};
-    int rc = ERR_OK, cold;
+    int64_t wave;
+    int rc = ERR_OK;
 
     *fits = true;
-    for (cold = 1; cold >= 0 && rc == ERR_OK && *fits; cold--) {
+    for (wave = 0; wave < shape_waves(s) && rc == ERR_OK && *fits; wave++) {
         int64_t held = num_sadd(base->weights, num_sadd(base->adapters,
                                                         base->moments));
         struct estimate *x = &p->estimate;
 
-        ask.cold = cold == 1;
+        ask.cold = wave == 0;
         if (!ask.cold) held = num_sadd(held, base->adapters);
-        rc = ask_wave(p, b, &ask, x, e);
+        rc = ask_wave(p, b, &ask, wave, x, e);
         *fits = rc == ERR_OK && x->priced &&
                 num_sadd(held, x->admitted) <= p->known->available;
     }

@@ -13,8 +13,8 @@ void shape_free(struct shape *s)
     batch_free(&s->batch);
 }
 
-static void tell(const struct shape_told *t, const struct plan *plan,
-                 struct price_facts *f)
+static int tell(const struct shape_told *t, const struct plan *plan,
+                int64_t wave, struct price_facts *f, struct err *e)
 {
     f->softmax_offset = t->softmax_offset;
     f->cp_attention = t->cp_attention;
@@ -23,11 +23,21 @@ static void tell(const struct shape_told *t, const struct plan *plan,
     if (t->hybridep_held_rows >= 0) f->packed_length = plan->tokens;
     if (t->price_head_rows >= 0)
         f->head_rows = num_min(t->price_head_rows, plan->tokens);
+    f->group->routed_rows = t->routed_rows;
+    return t->routing == NULL ? ERR_OK
+                              : price_facts_route(f, t->routing, wave, e);
 }
 
-int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
+int64_t shape_waves(const struct shape *s)
+{
+    return s->told != NULL && routing_changes(s->told->routing)
+           ? SIMULATE_WAVES : 2;
+}
+
+int shape_facts(const struct shape *s, const struct plan *plan, int64_t wave,
                 struct price_facts *out, struct err *e)
 {
+    bool cold = wave == 0;
     int rc = price_facts_from_plan(&s->model, plan, s->options.ep,
                                    s->lora_rank, out, e);
 
@@ -38,8 +48,8 @@ int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
     out->group->grad = !s->mode.no_grad;
     out->cold = cold;
     out->head_rows = s->head_rows >= 0 ? s->head_rows : plan->tokens;
-    if (s->told != NULL) tell(s->told, plan, out);
-    if (s->model_ref != NULL) {
+    if (s->told != NULL) rc = tell(s->told, plan, wave, out, e);
+    if (rc == ERR_OK && s->model_ref != NULL) {
         out->model_ref = strdup(s->model_ref);
         if (out->model_ref == NULL) rc = err_nomem(e);
     }

@@ -10,6 +10,8 @@
 #include "plan/plan.h"
 #include "price/price.h"
 
+enum { SIMULATE_WAVES = 3 };    /* what only the first holds, and what stays */
+
 /* What a case tells the estimators beside its plan: its keys of these names. */
 struct shape_told {
     bool softmax_offset, cp_attention;
@@ -17,6 +19,9 @@ struct shape_told {
     int64_t price_head_rows;    /* -1: as head_rows; of a smaller batch its
                                    rows at most */
     int64_t hybridep_held_rows; /* -1: growth left out */
+    int64_t routed_rows;        /* of a recorded layout; -1: the default */
+    const struct routing *routing;      /* pairs by rank and layer are known by
+                                   it; borrowed; NULL: they are not */
 };
 
 struct shape {
@@ -36,9 +41,12 @@ struct shape {
 };
 void shape_free(struct shape *s);
 
-/* What price is told of one wave of a plan: a first one with all adapter
-** gradients pending, or a later one. */
-int shape_facts(const struct shape *s, const struct plan *plan, bool cold,
+/* What price is told of one wave of a plan: the first one, wave 0, with all
+** adapter gradients pending, or a later one. */
+int shape_facts(const struct shape *s, const struct plan *plan, int64_t wave,
                 struct price_facts *out, struct err *e) MUST_CHECK;
+/* How many waves, from the first on, may be priced differently: later ones
+** differ in routing alone, and no more than SIMULATE_WAVES are looked at. */
+int64_t shape_waves(const struct shape *s);
 
 #endif

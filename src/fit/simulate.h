@@ -8,8 +8,6 @@
 
 #include "fit/shape.h"
 
-enum { SIMULATE_WAVES = 3 };    /* what only the first holds, and what stays */
-
 struct simulated {
     bool fits;
     int64_t needed;             /* bytes a rank takes from its device, at most:

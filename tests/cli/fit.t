@@ -77,6 +77,38 @@ $ for c in plain bytes held offset; do sed -n 's/.*"budget_tokens": \([0-9]*\).*
 > 308087 318313 382722
 > 306568 316595 376465
 > 322555 322555 322555
+# So they are of routing: pairs by rank and layer, wave by wave, unless
+# --routing says otherwise than the case, and rows of a recorded layout.
+
++ routed.lua
+| local list = {}
+| local function case(name, routing, b)
+|   list[#list + 1] = {name = name, model = "Qwen3.6-35B-A3B", layers = 4,
+|     cp = 2, ep = 2, waves = 3, routing = routing,
+|     batch = b or batch.lengths{9000, 700}}
+| end
+| local rows = {5000, 4700}
+| local function layout(routed)
+|   return batch.layout{attention_rows = rows, gdn_rows = rows,
+|     stages = {{{q = 5000, k = 5000}}, {{q = 4700, k = 4700}}},
+|     routed_rows = routed}
+| end
+| case("even", "balanced")
+| case("share", {share = 1.3, rank = 1})
+| case("waves", {{share = 1.1, rank = 0}, {share = 1, rank = 0},
+|                {share = 1.6, rank = 0}})
+| case("layout", "balanced", layout())
+| case("rows", "balanced", layout(9000))
+| return {cases = list}
+$ peakproof run --out r routed.lua >table
+$ for c in even share waves layout rows; do peakproof fit --json --memory 80G routed.lua --only $c | sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' >a.$c; for w in 0 1 2; do for n in 1 2 3; do awk -F, -v c=$c -v w=$w '$3 == c && $4 == w && $6 == "max" && $8 == "admitted" && $7 !~ "/" {print $9}' r/records.csv | sed -n ${n}p >b; sed -n ${n}p a.$c | cmp -s - b && echo $c $w $n; done; done; done | paste -s -d ' '
+> even 0 1 even 0 2 even 0 3 share 0 1 share 0 2 share 0 3 waves 0 1 waves 0 2 waves 2 3 layout 0 1 layout 0 2 layout 0 3 rows 0 1 rows 0 2 rows 0 3
+$ for c in even share waves; do peakproof fit --json --memory 80G routed.lua --only $c | sed -n 's/.*"budget_tokens": \([0-9]*\).*/\1/p' | sed -n 4p; done | sort -u | wc -l
+> 3
+$ sort -u a.even a.share a.waves | wc -l; sort -u a.layout a.rows | wc -l
+> 5
+> 5
+$ peakproof fit --json --memory 80G routed.lua --only share --routing share=1.3 | sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' | cmp - a.even
 $ echo '{"tokens": [1, 2, 3]}' >l.jsonl; sed 's/^case("short".*/case("labels", 900, {labels = "l.jsonl"})/' told.lua >labels.lua
 $ peakproof fit --memory 80G labels.lua --only labels
 ! peakproof: labels.lua: case labels: labels: fit has no file of them for the batches that it tries (say how many rows are labelled, head_rows, in its place)
