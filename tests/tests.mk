@@ -19,6 +19,7 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $$(call below,$$(call module,$$*))
 	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(LIBS) -lcmocka
 
 # tests/unit/fault.h makes the n-th host allocation of our objects fail.
+$(BUILD)/unit/test_run_jobs: LDFLAGS += -Wl,--wrap=fork
 $(BUILD)/unit/%_fault: LDFLAGS += -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 
 # tests/cuda/test_cuda_*.c run the sources of cuda/ on tests/emu: a GPU's

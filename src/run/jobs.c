@@ -50,6 +50,7 @@ struct pool {
     int64_t n_again;
     struct worker worker[MAX_WORKERS];
     int64_t n_worker;
+    bool full;              /* a worker could not be started */
     struct case_result *result;     /* [n_job] */
     bool *there;                    /* [n_job] the result has come */
     int (*done)(void *ctx, int64_t i, const struct case_result *r,
@@ -164,22 +165,43 @@ static int start(struct pool *p, struct worker *w, struct err *e)
     return ERR_OK;
 }
 
-/* Jobs for every worker that has none. One that has just died cannot be sent
-** any: what it leaves is found when its socket is read. */
+static bool has_workers(const struct pool *p)
+{
+    int64_t i;
+
+    for (i = 0; i < p->n_worker; i++)
+        if (p->worker[i].pid != 0) return true;
+    return false;
+}
+
+/* Jobs for a worker that has none. One that has just died cannot be sent any:
+** what it leaves is found when its socket is read. Where no more can be
+** started, those that live do all. */
+static int give(struct pool *p, struct worker *w, struct err *e)
+{
+    struct span jobs;
+    int rc = ERR_OK;
+
+    if (w->pid == 0 && p->full && has_workers(p)) return ERR_OK;
+    if (w->left.first < w->left.end || !next_span(p, &jobs)) return ERR_OK;
+    if (w->pid == 0) rc = start(p, w, e);
+    if (rc == ERR_OK) {
+        w->left = jobs;
+        (void)send(w->fd, &jobs, sizeof jobs, MSG_NOSIGNAL);
+        return ERR_OK;
+    }
+    p->again[p->n_again++] = jobs;
+    p->full = true;
+    return has_workers(p) ? ERR_OK : rc;
+}
+
 static int give_some(struct pool *p, struct err *e)
 {
     int64_t i;
     int rc = ERR_OK;
 
-    for (i = 0; i < p->n_worker && rc == ERR_OK; i++) {
-        struct worker *w = &p->worker[i];
-        struct span jobs;
-        if (w->left.first < w->left.end || !next_span(p, &jobs)) continue;
-        w->left = jobs;
-        if (w->pid == 0) rc = start(p, w, e);
-        if (rc == ERR_OK)
-            (void)send(w->fd, &jobs, sizeof jobs, MSG_NOSIGNAL);
-    }
+    for (i = 0; i < p->n_worker && rc == ERR_OK; i++)
+        rc = give(p, &p->worker[i], e);
     return rc;
 }
 

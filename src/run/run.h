@@ -174,10 +174,11 @@ void run_as_lua(const struct scenario_case *c, const char *data,
 
 /* ---- jobs --------------------------------------------------------------- */
 
-/* Runs the jobs, n_workers at a time (1: in this process), and hands each
-** result to done, in order of the jobs. Stops early when done fails or
-** *x->interrupt is set (ERR_INTERRUPTED): results that are already there and
-** next in order are still handed over. */
+/* Runs the jobs, n_workers at a time (1: in this process; fewer, but one, where
+** the system has no room for more), and hands each result to done, in order of
+** the jobs. Stops early when done fails or *x->interrupt is set
+** (ERR_INTERRUPTED): results that are already there and next in order are still
+** handed over. */
 int run_jobs(const struct run_context *x, const struct run_job *job,
              int64_t n_job, int64_t n_workers,
              int (*done)(void *ctx, int64_t i, const struct case_result *r,
