@@ -6,8 +6,9 @@
 ** that come next, some in a row where there are many, and gets each packed
 ** result back. The parent reads all sockets at once, keeps results that came
 ** early, and hands them over in order. A worker that ends without a whole
-** result (killed, crashed) makes a failed case; those behind it go on in
-** another. Workers leave SIGINT and SIGTERM to the parent, let go of the
+** result (killed, crashed) makes a failed case, unless it waited for one, and
+** had not begun it, when it was killed; those behind it go on in another.
+** Workers leave SIGINT and SIGTERM to the parent, let go of the
 ** folder's lock, and end when the parent does, however it does.
 */
 #include <assert.h>
@@ -16,9 +17,11 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -38,6 +41,7 @@ struct worker {
     pid_t pid;              /* 0: none */
     int fd;
     struct span left;       /* the first is running; none: it waits */
+    bool answered;          /* with a result, so it can run cases */
     struct buf got;
 };
 
@@ -51,6 +55,8 @@ struct pool {
     struct worker worker[MAX_WORKERS];
     int64_t n_worker;
     bool full;              /* a worker could not be started */
+    atomic_llong *begun;    /* [MAX_WORKERS] each one's last case: memory that
+                               all share */
     struct case_result *result;     /* [n_job] */
     bool *there;                    /* [n_job] the result has come */
     int (*done)(void *ctx, int64_t i, const struct case_result *r,
@@ -105,7 +111,7 @@ static void work_one(const struct run_context *x, const struct run_job *j,
 }
 
 /* The child's whole life: never returns. A span is one message. */
-static void work(const struct pool *p, int fd)
+static void work(const struct pool *p, atomic_llong *begun, int fd)
 {
     struct span jobs;
     ssize_t n;
@@ -114,8 +120,10 @@ static void work(const struct pool *p, int fd)
     while ((n = recv(fd, &jobs, sizeof jobs, MSG_WAITALL)) != 0) {
         if (n < 0 && errno == EINTR) continue;
         if (n != sizeof jobs) _exit(1);
-        for (i = jobs.first; i < jobs.end; i++)
+        for (i = jobs.first; i < jobs.end; i++) {
+            atomic_store(begun, i);
             work_one(p->x, &p->job[i], fd);
+        }
     }
     _exit(0);
 }
@@ -158,11 +166,19 @@ static int start(struct pool *p, struct worker *w, struct err *e)
         close(fd[0]);
         for (i = 0; i < p->n_worker; i++)
             if (p->worker[i].pid != 0) close(p->worker[i].fd);
-        work(p, fd[1]);
+        work(p, &p->begun[w - p->worker], fd[1]);
     }
     close(fd[1]);
     w->fd = fd[0];
     return ERR_OK;
+}
+
+/* Was it killed before it began what it was given? One that never answered
+** may end so again, and for ever. */
+static bool was_idle(const struct pool *p, const struct worker *w, int status)
+{
+    return WIFSIGNALED(status) && w->answered &&
+           atomic_load(&p->begun[w - p->worker]) != w->left.first;
 }
 
 static bool has_workers(const struct pool *p)
@@ -227,6 +243,7 @@ static void take_one(struct pool *p, struct worker *w, const char *data,
 
     if (case_result_unpack(data, bytes, &p->result[i], &e) == ERR_OK) {
         w->left.first++;
+        w->answered = true;
         p->there[i] = true;
         return;
     }
@@ -268,11 +285,11 @@ static void finish(struct pool *p, struct worker *w)
         snprintf(how, sizeof how, "early: %s",
                  strerror(w->got.failed ? ENOMEM : WEXITSTATUS(status)));
         finish_died(p, w, how);
-    } else if (WIFSIGNALED(status)) {
+    } else if (WIFSIGNALED(status) && !was_idle(p, w, status)) {
         snprintf(how, sizeof how, "by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
         finish_died(p, w, how);
-    } else if (w->left.first < w->left.end) {
+    } else if (!WIFSIGNALED(status) && w->left.first < w->left.end) {
         finish_died(p, w, "early: its result is not whole");
     }
     if (w->left.first < w->left.end && *p->x->interrupt == 0)
@@ -344,10 +361,27 @@ static int interrupted(struct err *e)
                    "--resume goes on)");
 }
 
+/* No case has been begun. */
+static int share_begun(struct pool *p, struct err *e)
+{
+    size_t bytes = MAX_WORKERS * sizeof *p->begun;
+    void *m = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int i;
+
+    if (m == MAP_FAILED) return err_nomem(e);
+    p->begun = m;
+    for (i = 0; i < MAX_WORKERS; i++) atomic_init(&p->begun[i], -1);
+    return ERR_OK;
+}
+
+/* Until the last result is handed over: some jobs for whoever has none, what
+** the workers say, what is next in order. */
 static int run_pool(struct pool *p, struct err *e)
 {
-    int rc = ERR_OK;
+    int rc = share_begun(p, e);
 
+    if (rc != ERR_OK) return rc;
     p->result = calloc((size_t)p->n_job, sizeof *p->result);
     p->there = calloc((size_t)p->n_job, sizeof *p->there);
     if (p->result == NULL || p->there == NULL) rc = err_nomem(e);
@@ -361,6 +395,7 @@ static int run_pool(struct pool *p, struct err *e)
     if (p->result != NULL) stop_all(p);
     free(p->result);
     free(p->there);
+    munmap(p->begun, MAX_WORKERS * sizeof *p->begun);
     return rc;
 }
 
