@@ -105,6 +105,41 @@ static void test_losses(void **state)
     assert_false(plot_losses(&v, &p));
 }
 
+/* What is too long begins where the cases differ, and loses its middle. */
+static void test_names(void **state)
+{
+    static const struct { size_t most; const char *name[3], *out[3]; } k[] = {
+        {20, {"one", "two.a-name-of-twenty", "three"},
+         {"one", "two.a-name-of-twenty", "three"}},
+        {19, {"one", "two.a-name-of-twenty", "three"},
+         {"one", "two.a-na..of-twenty", "three"}},
+        {12, {"long.words.a-1", "long.words.a-2", "long.words.b-12345"},
+         {"..a-1", "..a-2", "..b-12345"}},
+        {12, {"long.words.a", "long.words.a-22222222222", "long.words.b"},
+         {"..a", "..a-22..2222", "..b"}},
+        {12, {"alike-in-all", "alike-in-all", "alike-in-all.b"},
+         {"..all", "..all", "..all.b"}},
+    };
+    struct record_found c[3];
+    const struct record_found *list[3] = {&c[0], &c[1], &c[2]};
+    char name[3][PLOT_NAME];
+    size_t i, j, longest;
+
+    (void)state;
+    for (i = 0; i < sizeof k / sizeof *k; i++) {
+        for (j = 0; j < 3; j++) c[j].shape.name = k[i].name[j];
+        longest = plot_names(list, 3, k[i].most, name);
+        assert_true(longest <= k[i].most);
+        for (j = 0; j < 3; j++) assert_string_equal(name[j], k[i].out[j]);
+    }
+    c[0].shape.name = "alone-and-too-long";
+    assert_int_equal(plot_names(list, 1, 10, name), 10);
+    assert_string_equal(name[0], "alon..long");
+    c[0].shape.name = "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9";
+    assert_int_equal(plot_names(list, 1, 9, name), 9);
+    assert_string_equal(name[0], "\xc3\xa9?..\xc3\xa9\xc3\xa9");
+}
+
 /* Three points, each category its own number, the peak at one of them. */
 static void fill(struct timeline *t, int peak)
 {
@@ -152,7 +187,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_change),
-        cmocka_unit_test(test_losses),
+        cmocka_unit_test(test_names), cmocka_unit_test(test_losses),
         cmocka_unit_test(test_timeline),
     };
 

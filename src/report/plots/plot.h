@@ -43,6 +43,12 @@ void plot_quote(struct buf *b, const char *s);
 /* Quoted: before, the estimator as people call it, after. */
 void plot_label(struct buf *b, const char *before, const char *estimator,
                 const char *after);
+enum { PLOT_NAME = 64 };
+/* The names of n cases by at most so many bytes (8 to PLOT_NAME - 1) in out,
+** [n]: where one is longer, what all begin with is "..", and so is the middle
+** of those that are still longer. Returns the bytes of the longest. */
+size_t plot_names(const struct record_found *const *c, int n, size_t most,
+                  char (*out)[PLOT_NAME]);
 /* At most max cases to draw, in their order: the published; where there are
 ** none all, or those whose raw errors are largest (*worst). Returns how
 ** many. */

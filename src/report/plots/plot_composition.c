@@ -8,7 +8,7 @@
 
 #include "report/plots/plot.h"
 
-enum { MAX_CASES = 8 };
+enum { MAX_CASES = 8, LONGEST = 24 };
 
 /* What an estimate puts in no category is drawn as other. */
 static void put_bar(struct buf *b, int x, const char *bar,
@@ -51,13 +51,12 @@ static void put_labels(const struct view *v, struct plot *p,
                        const struct record_found **c, int n)
 {
     int wide = v->n_estimator + 2, i, k, below;
-    bool upright = is_crowded(v, n), slanted = false;
-    size_t longest = 6, name = 0;
-    char text[80];
+    char text[80], name[MAX_CASES][PLOT_NAME];
+    size_t longest = 6, widest = plot_names(c, n, LONGEST, name);
+    bool upright = is_crowded(v, n), slanted = (int)widest * n > 70;
 
     buf_puts(&p->gp, "set xtics (");
     for (i = 0; i < n; i++) {
-        if (strlen(c[i]->shape.name) > name) name = strlen(c[i]->shape.name);
         for (k = 0; k < v->n_estimator; k++) {
             view_label(v->estimator[k], text, sizeof text);
             if (strlen(text) > longest) longest = strlen(text);
@@ -67,14 +66,13 @@ static void put_labels(const struct view *v, struct plot *p,
         buf_printf(&p->gp, "\"peak\" %d%s", wide * i + k,
                    i + 1 < n ? ", " : "");
     }
-    slanted = (int)name * n > 70;
-    below = slanted ? slanted_lines(name) : 2;
+    below = slanted ? slanted_lines(widest) : 2;
     buf_printf(&p->gp, ")%s\nset xrange [-0.8:%d.8]\nset bmargin %d\n",
                upright ? " rotate by 90 right" : "", wide * n - 2,
                below + (upright ? upright_lines(longest) : 2));
     for (i = 0; i < n; i++) {
         buf_printf(&p->gp, "set label %d ", i + 1);
-        plot_quote(&p->gp, c[i]->shape.name);
+        plot_quote(&p->gp, name[i]);
         buf_printf(&p->gp, " at %.1f, character %d %s\n",
                    wide * i + (slanted ? 0 : (wide - 2) / 2.0), below,
                    slanted ? "left rotate by -35" : "center");

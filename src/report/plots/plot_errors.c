@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "report/plots/plot.h"
 
 enum { MAX_CASES = 24 };
@@ -37,32 +38,30 @@ static void put_range(const struct view *v, const struct record_found *base,
 
 enum { WIDTH = 1000, HEIGHT = 580, KEY = 85, LONGEST = 30 };
 
-/* The cases' names, slanted where they would run into each other and cut where
-** they are long; below them the key. */
+/* The cases' names, slanted where they would run into each other, and where the
+** last of them ends the margin; below them the key. */
 static void put_tics(struct plot *p, const struct record_found **c, int n)
 {
-    bool slanted = n > 6;
-    int i, longest = 0, below;
+    char name[MAX_CASES][PLOT_NAME];
+    int longest = (int)plot_names(c, n, LONGEST, name), i;
+    bool slanted = n * longest > 100;
+    int below = KEY + 30 + (slanted ? longest * 9 * 57 / 100 : 10);
+    int64_t beside = slanted ? num_max(30, longest * 13 / 2 + 10 - 400 / n)
+                             : 30;
 
     buf_puts(&p->gp, "set xtics (");
     for (i = 0; i < n; i++) {
-        char name[LONGEST + 3];
-        int letters = snprintf(name, sizeof name, "%.*s%s", LONGEST,
-                               c[i]->shape.name,
-                               strlen(c[i]->shape.name) > LONGEST ? ".."
-                                                                  : "");
-        if (letters > longest) longest = letters;
         if (i > 0) buf_puts(&p->gp, ", ");
-        plot_quote(&p->gp, name);
+        plot_quote(&p->gp, name[i]);
         buf_printf(&p->gp, " %d", i);
     }
-    below = KEY + 30 + (slanted ? longest * 9 * 57 / 100 : 10);
     buf_printf(&p->gp, ")%s\nset xrange [-0.6:%d.6]\n"
                "set bmargin at screen %.3f\nset lmargin at screen 0.09\n"
-               "set rmargin at screen %.2f\n"
+               "set rmargin at screen %.3g\n"
                "set key at screen 0.5, screen 0.01 center bottom horizontal "
                "maxcols 3 reverse Left\n", slanted ? " rotate by -35 left"
-               : "", n - 1, (double)below / HEIGHT, slanted ? 0.88 : 0.97);
+               : "", n - 1, (double)below / HEIGHT,
+               1 - (double)beside / WIDTH);
 }
 
 enum { FIRST_BAR = 5 };     /* columns before it: number, name, published */
