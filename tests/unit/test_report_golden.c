@@ -180,6 +180,7 @@ static void test_own_estimator(void **state)
     assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
                      0);
     fixture_case(&f, "s", "one", 1000000);
+    f.estimate[1].supported = false;    /* what it falls back to is no bar */
     memcpy(three, f.estimate, sizeof f.estimate);
     three[2] = (struct estimate){.name = "mine_2", .supported = true,
         .priced = true, .raw = 100000000, .admitted = 110000000,
@@ -198,6 +199,7 @@ static void test_own_estimator(void **state)
     has(dir, "tokens.dat", " -56.6689 1\n");
     has(dir, "errors.gp", "title \"mine\\\\_2\"");
     has(dir, "composition.dat", "0.000000 0.100000\n");
+    has(dir, "composition.dat", "\"after\" ? ? ? ? ? ? ? ? ? ? ?\n");
     explain(dir, "one", ERR_OK, "The most-loaded rank against `mine_2`:");
     explain(dir, "one", ERR_OK, "| in no category ");
     buf_free(&written);

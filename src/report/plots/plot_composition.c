@@ -10,13 +10,16 @@
 
 enum { MAX_CASES = 8, LONGEST = 24 };
 
-/* What an estimate puts in no category is drawn as other. */
+/* What an estimate puts in no category is drawn as other. One that does not
+** cover the case, or is not there, has no bar. */
 static void put_bar(struct buf *b, int x, const char *bar,
                     const struct record_found *c, int64_t w,
                     const char *source)
 {
     int64_t by[BAR_COUNT] = {0}, rest = view_bytes(c, w, RECORD_MAX, source,
                                                    "raw");
+    bool there = strcmp(source, "peak") == 0 ||
+                 view_miss(c, w, source, "raw").known;
     bool priced = rest != 0;
     int i;
 
@@ -29,8 +32,10 @@ static void put_bar(struct buf *b, int x, const char *bar,
     if (priced) by[BAR_OTHER] += rest;
     buf_printf(b, "%d ", x);
     plot_quote(b, bar);
-    for (i = 0; i < BAR_COUNT; i++)
-        buf_printf(b, " %.6f", (double)by[i] / 1e9);
+    for (i = 0; i < BAR_COUNT; i++) {
+        if (there) buf_printf(b, " %.6f", (double)by[i] / 1e9);
+        else buf_puts(b, " ?");
+    }
     buf_putc(b, '\n');
 }
 
