@@ -126,9 +126,11 @@ static void put_own(struct view *v)
         return;
     }
     sec_measured(v);
-    if (v->n_measured > 0 && v->n_case == 0) {
+    if (v->n_case == 0) {
         sec_measured_estimates(v);
         sec_measured_cells(v);
+        sec_sensitivity(v);
+        sec_one_gpu(v);
         sec_words(v);
         return;
     }
@@ -148,6 +150,8 @@ static void put_own(struct view *v)
     sec_one_lse(v);
     sec_measured_estimates(v);
     sec_measured_cells(v);
+    sec_sensitivity(v);
+    sec_one_gpu(v);
     sec_fallbacks(v);
     sec_inventory(v);
     if (v->set->n_check > 0) sec_checks(v);
@@ -217,7 +221,7 @@ static int write_device(struct work *w, const char *device, const char *name,
     int rc = view_open(&v, device, e);
 
     if (rc == ERR_OK && w->sweep != NULL) rc = view_open(&sweep, device, e);
-    if (rc == ERR_OK && v.n_case + v.n_measured > 0) {
+    if (rc == ERR_OK && v.n_case + v.n_measured + v.n_otherwise > 0) {
         if (title != NULL) put_device(&v, device, title);
         else if (v.published_here) rc = write_details(w, &v, &details, e);
         d.other = &details;

@@ -78,7 +78,7 @@ int view_open(struct view *v, const char *device, struct err *e)
     v->measured = malloc((size_t)(v->set->n_case + 1) * sizeof *v->measured);
     v->estimator = NULL;
     v->n_estimator = 0;
-    v->n_case = v->n_measured = 0;
+    v->n_case = v->n_measured = v->n_otherwise = 0;
     if (v->kase == NULL || v->measured == NULL ||
         !view_add_name(&v->estimator, &v->n_estimator, BEFORE) ||
         !view_add_name(&v->estimator, &v->n_estimator, AFTER))
@@ -91,7 +91,10 @@ int view_open(struct view *v, const char *device, struct err *e)
             add_measured(v, c);
             continue;
         }
-        if (strcmp(c->shape.scenario, SENSITIVITY) == 0) continue;
+        if (strcmp(c->shape.scenario, SENSITIVITY) == 0) {
+            v->n_otherwise++;
+            continue;
+        }
         v->kase[v->n_case++] = c;
         v->published_here |= view_is_published(c);
         if (!add_estimators(v, c)) return err_nomem(e);

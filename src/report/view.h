@@ -47,6 +47,8 @@ struct view {
     /* those that were measured on real devices (measured.h): not in kase */
     struct measured *measured;          /* [n_measured], owned likewise */
     int64_t n_measured;
+    int64_t n_otherwise;    /* those of SENSITIVITY: neither, they are looked
+                               for in set */
     /* BEFORE, AFTER, then every other estimator in the order in which the
     ** cases name them (the reader's own); names are the records', the array
     ** view_open's. */

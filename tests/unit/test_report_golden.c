@@ -164,6 +164,28 @@ static void has(const char *dir, const char *name, const char *want)
     buf_free(&text);
 }
 
+/* The scenario of what only a GPU can decide makes its sections by itself, as
+** the command in them says. */
+static void test_otherwise(void **state)
+{
+    char *dir = fixture_dir();
+    struct buf written = BUF_INIT;
+    struct record *r = NULL;
+    struct fixture f;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
+                     0);
+    fixture_case(&f, "sensitivity", "share.real-40.1000", 360000000);
+    assert_int_equal(fixture_add(r, &f, &e), 0);
+    assert_int_equal(record_close(r, true, &e), 0);
+    write_report(dir, REPORT_MD, &written);
+    has(dir, "accuracy.md", "## What only a GPU can decide\n");
+    buf_free(&written);
+    fixture_remove(dir);
+}
+
 /* A reader's own estimator is in every table, picture and in explain; what
 ** it puts in no category is said. */
 static void test_own_estimator(void **state)
@@ -236,7 +258,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_full),
-        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_small), cmocka_unit_test(test_otherwise),
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_explain),
         cmocka_unit_test(test_own_estimator),

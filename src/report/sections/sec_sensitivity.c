@@ -100,10 +100,9 @@ static void put_choices(struct view *v)
 
     doc_para(v->d, "Raw `" AFTER "` against the peak of the cold first wave, "
              "the whole model, one sequence a wave: 2,047 to 20,000 tokens in "
-             "steps, and every fifth recorded sequence (all of them, which "
-             "take minutes: `-- sequences=200`). What is inferred is what "
-             "each choice would change; nothing is a default because it "
-             "fits.");
+             "steps, and every fifth recorded sequence (all of them: `-- "
+             "sequences=200`). What is inferred is what each choice would "
+             "change; nothing is a default because it fits.");
     t = doc_table(v->d, "sensitivity", "choice|>EP|>waves of 2,047 to 20,000"
                   "|>min|>max|>under|>recorded waves|>min|>max|>under");
     for (ep = 1; ep <= 2; ep++) {
