@@ -51,22 +51,43 @@ static bool has_type(lua_State *L, int index, enum type t)
     }
 }
 
-/* The printed form of a value that has the type. */
-static void print_value(lua_State *L, int index, enum type t, char *out,
-                        size_t size)
+/* [-0, +1] Pushes the printed form of a value that has the type. */
+static const char *push_shown(lua_State *L, int index, enum type t)
 {
-    if (t == INT) {
-        snprintf(out, size, "%" PRId64, (int64_t)lua_tointeger(L, index));
-    } else if (t == NUMBER) {
-        snprintf(out, size, "%.15g", lua_tonumber(L, index));
-        if (strtod(out, NULL) < lua_tonumber(L, index) ||
-            strtod(out, NULL) > lua_tonumber(L, index))
-            snprintf(out, size, "%.17g", lua_tonumber(L, index));
-    } else if (t == STRING) {
-        snprintf(out, size, "%s", lua_tostring(L, index));
-    } else {
-        snprintf(out, size, "%s", lua_toboolean(L, index) ? "true" : "false");
+    double x = t == NUMBER ? lua_tonumber(L, index) : 0;
+    char out[40];
+
+    if (t == STRING) return lua_pushstring(L, lua_tostring(L, index));
+    if (t == BOOLEAN)
+        return lua_pushstring(L, lua_toboolean(L, index) ? "true" : "false");
+    if (t == INT)
+        snprintf(out, sizeof out, "%" PRId64,
+                 (int64_t)lua_tointeger(L, index));
+    else
+        snprintf(out, sizeof out, "%.15g", x);
+    if (t == NUMBER && (strtod(out, NULL) < x || strtod(out, NULL) > x))
+        snprintf(out, sizeof out, "%.17g", x);
+    return lua_pushstring(L, out);
+}
+
+/* [-0, +1] Pushes the n values of the list at -1 as one text: "a, b, c", with
+** last before the last. */
+static const char *push_values(lua_State *L, int64_t n, enum type t,
+                               const char *last)
+{
+    int list = lua_absindex(L, -1);
+    luaL_Buffer b;
+
+    luaL_buffinit(L, &b);
+    for (int64_t i = 1; i <= n; i++) {
+        if (i > 1) luaL_addstring(&b, i == n ? last : ", ");
+        lua_rawgeti(L, list, i);
+        push_shown(L, -1, t);
+        lua_remove(L, -2);
+        luaL_addvalue(&b);
     }
+    luaL_pushresult(&b);
+    return lua_tostring(L, -1);
 }
 
 /* Pushes the text of a setting as a value of the type, or nothing. */
@@ -98,17 +119,15 @@ static void check_bound(const struct decl *d, const char *key, enum type t,
 {
     lua_State *L = d->L;
     bool low = strcmp(key, "min") == 0;
-    char bound[40], shown[40];
 
     if (decl_get(d, key) != LUA_TNIL) {
         if ((t != INT && t != NUMBER) || !has_type(L, -1, t))
             decl_fail(d, key, t == INT || t == NUMBER ? "must be %s"
                       : "goes with numbers only, not %s", type_phrase[t]);
         if (lua_compare(L, low ? value : -1, low ? -1 : value, LUA_OPLT)) {
-            print_value(L, -1, t, bound, sizeof bound);
-            print_value(L, value, t, shown, sizeof shown);
+            const char *bound = push_shown(L, -1, t);
             decl_fail(d, at, "must be at %s %s, not %s",
-                      low ? "least" : "most", bound, shown);
+                      low ? "least" : "most", bound, push_shown(L, value, t));
         }
     }
     lua_pop(L, 1);
@@ -120,8 +139,6 @@ static void check_values(const struct decl *d, enum type t, int value,
 {
     lua_State *L = d->L;
     bool found = false;
-    char all[300] = "", shown[80];
-    size_t used = 0;
 
     if (!decl_table(d, "values")) return;
     int64_t n = decl_list(d, "values", -1, MAX_VALUES);
@@ -131,16 +148,14 @@ static void check_values(const struct decl *d, enum type t, int value,
             decl_fail(d, "values", "item %" PRId64 " must be %s", i,
                       type_phrase[t]);
         found = found || lua_compare(L, value, -1, LUA_OPEQ);
-        print_value(L, -1, t, shown, sizeof shown);
-        if (used + 100 < sizeof all)
-            used += (size_t)snprintf(all + used, sizeof all - used, "%s%s",
-                                     used > 0 ? ", " : "", shown);
         lua_pop(L, 1);
     }
+    if (!found) {
+        const char *all = push_values(L, n, t, ", ");
+        decl_fail(d, at, "must be one of %s, not %s", all,
+                  push_shown(L, value, t));
+    }
     lua_pop(L, 1);
-    print_value(L, value, t, shown, sizeof shown);
-    if (!found)
-        decl_fail(d, at, "must be one of %s, not %s", all, shown);
 }
 
 /* The value on top, found under the key at (NULL: set from outside). */
@@ -174,35 +189,25 @@ static enum type read_type(const struct decl *d)
 static void describe(const struct decl *d, enum type t,
                      struct scenario_option *o)
 {
-    char text[300] = "", low[40] = "", high[40] = "";
-    size_t used = 0;
+    lua_State *L = d->L;
+    int top = lua_gettop(L);
+    const char *low = NULL, *high = NULL;
 
     if (decl_table(d, "values")) {
-        int64_t n = (int64_t)lua_rawlen(d->L, -1);
-        for (int64_t i = 1; i <= n && used + 100 < sizeof text; i++) {
-            char shown[80];
-            lua_rawgeti(d->L, -1, i);
-            print_value(d->L, -1, t, shown, sizeof shown);
-            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s",
-                                     i == 1 ? "" : i == n ? " or " : ", ",
-                                     shown);
-            lua_pop(d->L, 1);
-        }
-        lua_pop(d->L, 1);
+        script_dup(L, &o->allowed,
+                   push_values(L, (int64_t)lua_rawlen(L, -1), t, " or "));
     } else {
-        if (decl_get(d, "min") != LUA_TNIL)
-            print_value(d->L, -1, t, low, sizeof low);
-        if (decl_get(d, "max") != LUA_TNIL)
-            print_value(d->L, -1, t, high, sizeof high);
-        lua_pop(d->L, 2);
-        if (*low != '\0' && *high != '\0')
-            snprintf(text, sizeof text, "%s to %s", low, high);
-        else if (*low != '\0')
-            snprintf(text, sizeof text, "at least %s", low);
-        else if (*high != '\0')
-            snprintf(text, sizeof text, "at most %s", high);
+        if (decl_get(d, "min") != LUA_TNIL) low = push_shown(L, -1, t);
+        if (decl_get(d, "max") != LUA_TNIL) high = push_shown(L, -1, t);
+        if (low != NULL && high != NULL)
+            lua_pushfstring(L, "%s to %s", low, high);
+        else if (low != NULL || high != NULL)
+            lua_pushfstring(L, low != NULL ? "at least %s" : "at most %s",
+                            low != NULL ? low : high);
+        if (low != NULL || high != NULL)
+            script_dup(L, &o->allowed, lua_tostring(L, -1));
     }
-    if (*text != '\0') script_dup(d->L, &o->allowed, text);
+    lua_settop(L, top);
 }
 
 /* The text behind "name=" of the last setting of that name. */
@@ -221,17 +226,17 @@ static void choose_value(const struct decl *d, enum type t, struct read *r,
                          struct scenario_option *o)
 {
     const char *setting = find_setting(r, o->name);
-    char shown[200];
+    char not[80];
 
     decl_get(d, "default");
     if (!has_type(d->L, -1, t)) {
-        decl_show(d->L, -1, shown, sizeof shown);
-        decl_fail(d, "default", "must be %s, not %s", type_phrase[t], shown);
+        decl_show(d->L, -1, not, sizeof not);
+        decl_fail(d, "default", "must be %s, not %s", type_phrase[t], not);
     }
     check_value(d, t, "default");
-    print_value(d->L, -1, t, shown, sizeof shown);
-    script_dup(d->L, &o->default_value, shown);
-    script_dup(d->L, &o->value, setting != NULL ? setting : shown);
+    script_dup(d->L, &o->default_value, push_shown(d->L, -1, t));
+    lua_pop(d->L, 1);
+    script_dup(d->L, &o->value, setting != NULL ? setting : o->default_value);
     if (setting == NULL) return;
     lua_pop(d->L, 1);
     r->usage = true;
@@ -300,13 +305,13 @@ static void check_settings(lua_State *L, struct read *r,
                            const char *const *names)
 {
     for (int i = 0; i < r->n_setting; i++) {
-        char name[80];
         size_t n = strcspn(r->setting[i], "="), k = 0;
-        const char *near;
-        snprintf(name, sizeof name, "%.*s", (int)(n < 79 ? n : 79),
-                 r->setting[i]);
+        const char *name = lua_pushlstring(L, r->setting[i], n), *near;
         while (names[k] != NULL && strcmp(names[k], name) != 0) k++;
-        if (names[k] != NULL && r->setting[i][n] == '=') continue;
+        if (names[k] != NULL && r->setting[i][n] == '=') {
+            lua_pop(L, 1);
+            continue;
+        }
         r->usage = true;
         near = suggest(name, names);
         if (names[k] != NULL)

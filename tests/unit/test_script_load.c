@@ -245,6 +245,45 @@ static void test_bad_settings(void **state)
                   ":2: option 'zero': must be a number, not 'nan'");
 }
 
+/* Names, values and lists of them have any length: an option named of a hundred
+** letters, a default of as many words, and as many values as there may be. */
+static void test_long_options(void **state)
+{
+    char name[101], setting[128], *settings[] = {setting}, all[600], text[700];
+    struct scenario *s;
+    struct err e;
+    int i;
+
+    (void)state;
+    memset(name, 'n', 100);
+    name[100] = '\0';
+    snprintf(setting, sizeof setting, "%s=7", name);
+    s = fixture_good(
+        "local v = {} for i = 1, 32 do v[i] = 'value-' .. 100 + i end\n"
+        "return {options = {[('n'):rep(100)] = {default = 1},\n"
+        "  long = {default = ('word '):rep(100)},\n"
+        "  one = {default = 'value-101', values = v}},\n"
+        "  cases = function(o) return {{name = 'a', model = 'tiny',\n"
+        "    layers = o[('n'):rep(100)], batch = batch.lengths{1}}} end}");
+    assert_int_equal(strlen(s->option[0].value), 500);
+    assert_string_equal(s->option[0].value, s->option[0].default_value);
+    *all = '\0';
+    for (i = 1; i <= 32; i++)
+        sprintf(all + strlen(all), "%s%d", i == 1 ? "value-" : i == 32
+                ? " or value-" : ", value-", 100 + i);
+    assert_string_equal(s->option[2].allowed, all);
+    scenario_free(s);
+    assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", settings, 1,
+                                   &fixture_limits, &s, &e), ERR_OK);
+    assert_int_equal(s->kase->layers, 7);
+    scenario_free(s);
+    strcpy(setting, "one=none");
+    assert_int_equal(scenario_load(fixture_path("s.lua"), "lua", settings, 1,
+                                   &fixture_limits, &s, &e), ERR_USAGE);
+    snprintf(text, sizeof text, "must be one of %.300s", all);
+    assert_non_null(strstr(e.text, text));
+}
+
 /* ---- files ---------------------------------------------------------- */
 
 static void test_lookup(void **state)
@@ -376,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_every_key),
         cmocka_unit_test(test_routing),
         cmocka_unit_test(test_options),
+        cmocka_unit_test(test_long_options),
         cmocka_unit_test(test_bad_settings),
         cmocka_unit_test(test_lookup),
         cmocka_unit_test(test_unsafe),
