@@ -192,7 +192,7 @@ static int run(const struct args *a, struct err *e)
 {
     int n = a->n_operand - 1, i, rc = ERR_OK;
     struct shard *s = calloc((size_t)n, sizeof *s);
-    struct run_summary sum;
+    struct run_summary sum = {.source = NULL};
     struct buf out = BUF_INIT;
 
     if (s == NULL) return err_nomem(e);
@@ -207,6 +207,7 @@ static int run(const struct args *a, struct err *e)
     if (rc == ERR_OK) rc = write_all(a->operand[0], s, n, e);
     if (rc == ERR_OK) rc = run_summary(a->operand[0], &sum, e);
     if (rc == ERR_OK) run_summary_text(&sum, &out);
+    run_summary_free(&sum);
     free(s);
     return rc == ERR_OK ? out_put(&out, e) : rc;
 }

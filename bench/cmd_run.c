@@ -420,12 +420,12 @@ static int put_summary(struct run *r, const struct run_summary *s,
 
 static int finish(struct run *r, struct err *e)
 {
-    struct run_summary *s = malloc(sizeof *s);
-    int rc = s == NULL ? err_nomem(e) : run_summary(r->dir, s, e);
+    struct run_summary s;
+    int rc = run_summary(r->dir, &s, e);
 
-    if (rc == ERR_OK) rc = put_result(r, s, e);
-    if (rc == ERR_OK) rc = put_summary(r, s, e);
-    free(s);
+    if (rc == ERR_OK) rc = put_result(r, &s, e);
+    if (rc == ERR_OK) rc = put_summary(r, &s, e);
+    run_summary_free(&s);
     return rc;
 }
 

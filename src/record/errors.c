@@ -4,12 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Its number, a new one where it has none yet; -1 without memory. */
 static int source_of(struct record_errors *x, const char *name)
 {
-    int i = 0;
+    int i = 0, cap = x->cap_source == 0 ? 16 : 2 * x->cap_source;
 
     while (i < x->n_source && strcmp(x->source[i], name) != 0) i++;
-    if (i < x->n_source || i == RECORD_MAX_SOURCES) return i;
+    if (i < x->n_source) return i;
+    if (i == x->cap_source) {
+        const char **more = realloc(x->source, (size_t)cap * sizeof *more);
+        if (more == NULL) return -1;
+        x->source = more;
+        x->cap_source = cap;
+    }
     x->source[x->n_source++] = name;
     return i;
 }
@@ -58,8 +65,8 @@ bool record_errors_add(struct record_errors *x, const struct record_found *c)
         if (strcmp(r->term, "raw") != 0) continue;
         if (!has_room(x)) return false;
         k = source_of(x, r->source);
-        if (k < RECORD_MAX_SOURCES &&
-            record_error_at(c, r->wave, x->source[k], &x->v[x->n])) x->n++;
+        if (k < 0) return false;
+        if (record_error_at(c, r->wave, x->source[k], &x->v[x->n])) x->n++;
     }
     return true;
 }
@@ -85,15 +92,20 @@ void record_errors_sort(struct record_errors *x)
 void record_errors_free(struct record_errors *x)
 {
     free(x->v);
+    free(x->source);
 }
 
 int64_t record_errors_part(const struct record_errors *x, int k,
                            const struct record_error **first)
 {
-    int64_t i = 0, end;
+    int64_t low = 0, high = x->n, end;
 
-    while (i < x->n && x->v[i].source != x->source[k]) i++;
-    for (end = i; end < x->n && x->v[end].source == x->source[k];) end++;
-    *first = x->v + i;
-    return end - i;
+    while (low < high) {
+        int64_t mid = low + (high - low) / 2;
+        if (strcmp(x->v[mid].source, x->source[k]) < 0) low = mid + 1;
+        else high = mid;
+    }
+    for (end = low; end < x->n && x->v[end].source == x->source[k];) end++;
+    *first = x->v + low;
+    return end - low;
 }

@@ -150,12 +150,13 @@ struct run_source {
 };
 struct run_summary {
     int64_t cases, oom, refused, failed;
-    struct run_source source[RECORD_MAX_SOURCES];  /* as the cases name them */
+    struct run_source *source;  /* [n_source] as the cases name them */
     int n_source;
 };
-/* Of the records in dir. */
+/* Of the records in dir; free it in any case. */
 int run_summary(const char *dir, struct run_summary *out, struct err *e)
     MUST_CHECK;
+void run_summary_free(struct run_summary *s);
 /* In lines, with the errors; in one line; as JSON (NULL: no memory). */
 void run_summary_text(const struct run_summary *s, struct buf *out);
 void run_summary_line(const struct run_summary *s, struct buf *out);

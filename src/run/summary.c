@@ -61,11 +61,18 @@ int run_summary(const char *dir, struct run_summary *out, struct err *e)
         out->refused += s == STATUS_REFUSED;
         out->failed += s == STATUS_ERROR || s == STATUS_WRONG;
     }
+    out->source = calloc((size_t)x.n_source + 1, sizeof *out->source);
+    if (rc == ERR_OK && out->source == NULL) rc = err_nomem(e);
     for (k = 0; rc == ERR_OK && k < x.n_source; k++)
         sum_source(&x, k, out);
     record_errors_free(&x);
     record_set_free(set);
     return rc;
+}
+
+void run_summary_free(struct run_summary *s)
+{
+    free(s->source);
 }
 
 static void put_cases(const struct run_summary *s, struct buf *out)

@@ -36,3 +36,13 @@ $ sed 's/.*reserved \([0-9]*\) B.* \([0-9]*\) B of them taken.*/\1 \2/' said | a
 > 1
 $ awk -F, '$8 == "total" && $10 == "oom" { print $11 }' small/records.csv | sed 's/.*rank/rank/' | grep -c -F -f - said
 > 1
+
+# The summary has every estimator, however many there are.
+
++ forty.lua
+| for i = 1, 40 do
+|   estimator{name = "mine-" .. i, price = function() return {raw = i} end}
+| end
+| return {cases = {{name = "a", model = "tiny", batch = batch.lengths{64}}}}
+$ peakproof run --totals --out forty forty.lua | grep -c '^  mine-'
+> 40

@@ -106,6 +106,7 @@ static void check_report(size_t size)
     run_summary_text(&sum, &text);
     run_summary_line(&sum, &text);
     json_decref(run_summary_json(&sum));
+    run_summary_free(&sum);
     buf_free(&text);
 }
 
