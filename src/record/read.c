@@ -270,13 +270,67 @@ static int read_kind(struct record_set *s, const struct kind *k,
     return rc;
 }
 
-/* A file that people have sorted is read too; look-ups then walk the case. */
-static void note_order(struct record_found *c)
+/* ---- rows by wave ------------------------------------------------------- */
+
+_Static_assert(offsetof(struct record_row, wave) == 0 &&
+               offsetof(struct record_peak, wave) == 0,
+               "wave_of looks for it at the beginning");
+
+static int64_t wave_of(const void *base, size_t size, int64_t i)
 {
+    return *(const int64_t *)(const void *)((const char *)base
+                                            + (size_t)i * size);
+}
+
+struct place { int64_t wave, at; };
+
+static int by_wave(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    if (x->wave != y->wave) return x->wave < y->wave ? -1 : 1;
+    return (x->at > y->at) - (x->at < y->at);
+}
+
+/* Puts n rows in the order of their waves, those of one as they stand. They
+** are so already, but in a file that people have sorted. */
+static int order(void *base, size_t size, int64_t n, struct err *e)
+{
+    struct place *p;
+    char *copy;
     int64_t i = 1;
 
-    while (i < c->n_row && c->row[i - 1].wave <= c->row[i].wave) i++;
-    c->by_wave = i >= c->n_row;
+    while (i < n && wave_of(base, size, i - 1) <= wave_of(base, size, i)) i++;
+    if (i >= n) return ERR_OK;
+    p = malloc((size_t)n * sizeof *p);
+    copy = malloc((size_t)n * size);
+    for (i = 0; p != NULL && copy != NULL && i < n; i++)
+        p[i] = (struct place){wave_of(base, size, i), i};
+    if (i == n) {
+        qsort(p, (size_t)n, sizeof *p, by_wave);
+        memcpy(copy, base, (size_t)n * size);
+        for (i = 0; i < n; i++)
+            memcpy((char *)base + (size_t)i * size,
+                   copy + (size_t)p[i].at * size, size);
+    }
+    free(copy);
+    free(p);
+    return i == n ? ERR_OK : err_nomem(e);
+}
+
+static int order_waves(struct record_set *s, struct err *e)
+{
+    int64_t c;
+    int rc = ERR_OK;
+
+    for (c = 0; rc == ERR_OK && c < s->n_case; c++) {
+        const struct record_found *k = &s->kase[c];
+        rc = order(s->row + (k->row - s->row), sizeof *s->row, k->n_row, e);
+        if (rc == ERR_OK)
+            rc = order(s->peak + (k->peak - s->peak), sizeof *s->peak,
+                       k->n_peak, e);
+    }
+    return rc;
 }
 
 static int read_checks(struct record_set *s, struct err *e)
@@ -314,7 +368,6 @@ static int check_counts(const struct record_set *s, struct err *e)
 static int read_all(struct record_set *s, bool replaced, struct err *e)
 {
     struct keyset ids = {NULL, 0, 0};
-    int64_t i;
     size_t k;
     int rc, f;
 
@@ -327,7 +380,7 @@ static int read_all(struct record_set *s, bool replaced, struct err *e)
     if (rc == ERR_OK) rc = read_cases(s, &ids, e);
     for (k = 0; rc == ERR_OK && k < sizeof kinds / sizeof *kinds; k++)
         rc = read_kind(s, &kinds[k], &ids, e);
-    for (i = 0; rc == ERR_OK && i < s->n_case; i++) note_order(&s->kase[i]);
+    if (rc == ERR_OK) rc = order_waves(s, e);
     if (rc == ERR_OK) rc = check_counts(s, e);
     if (rc == ERR_OK) rc = read_checks(s, e);
     keyset_free(&ids);
@@ -383,31 +436,43 @@ void record_set_free(struct record_set *s)
     free(s);
 }
 
-/* The first row that may be of the wave. */
-static int64_t first_row(const struct record_found *c, int64_t wave)
+/* The first of n whose wave is no less. */
+static int64_t first_of(const void *base, size_t size, int64_t n, int64_t wave)
 {
-    int64_t low = 0, high = c->by_wave ? c->n_row : 0;
+    int64_t low = 0, high = n;
 
     while (low < high) {
         int64_t mid = low + (high - low) / 2;
-        if (c->row[mid].wave < wave) low = mid + 1;
+        if (wave_of(base, size, mid) < wave) low = mid + 1;
         else high = mid;
     }
     return low;
+}
+
+int64_t record_rows_of(const struct record_found *c, int64_t wave,
+                       int64_t *first)
+{
+    *first = first_of(c->row, sizeof *c->row, c->n_row, wave);
+    return first_of(c->row, sizeof *c->row, c->n_row, num_sadd(wave, 1));
+}
+
+int64_t record_peaks_of(const struct record_found *c, int64_t wave,
+                        int64_t *first)
+{
+    *first = first_of(c->peak, sizeof *c->peak, c->n_peak, wave);
+    return first_of(c->peak, sizeof *c->peak, c->n_peak, num_sadd(wave, 1));
 }
 
 const struct record_row *record_get(const struct record_found *c,
                                     int64_t wave, int64_t rank,
                                     const char *source, const char *term)
 {
-    int64_t i;
+    int64_t i = first_of(c->row, sizeof *c->row, c->n_row, wave);
 
-    for (i = first_row(c, wave); i < c->n_row; i++) {
+    for (; i < c->n_row && c->row[i].wave == wave; i++) {
         const struct record_row *r = &c->row[i];
-        if (c->by_wave && r->wave > wave) break;
-        if (r->wave == wave && r->rank == rank &&
-            strcmp(r->source, source) == 0 && strcmp(r->term, term) == 0)
-            return r;
+        if (r->rank == rank && strcmp(r->source, source) == 0 &&
+            strcmp(r->term, term) == 0) return r;
     }
     return NULL;
 }
@@ -425,11 +490,10 @@ bool record_bytes(const struct record_found *c, int64_t wave, int64_t rank,
 const struct record_peak *record_peak_of(const struct record_found *c,
                                          int64_t wave, int64_t rank)
 {
-    int64_t i;
+    int64_t i, end = record_peaks_of(c, wave, &i);
 
-    for (i = 0; i < c->n_peak; i++)
-        if (c->peak[i].wave == wave && c->peak[i].rank == rank)
-            return &c->peak[i];
+    for (; i < end; i++)
+        if (c->peak[i].rank == rank) return &c->peak[i];
     return NULL;
 }
 
@@ -442,11 +506,10 @@ const struct record_peak *record_peak_max(const struct record_found *c,
                                           int64_t wave)
 {
     const struct record_peak *best = NULL;
-    int64_t i;
+    int64_t i, end = record_peaks_of(c, wave, &i);
 
-    for (i = 0; i < c->n_peak; i++)
-        if (c->peak[i].wave == wave &&
-            (best == NULL || c->peak[i].allocated > best->allocated))
+    for (; i < end; i++)
+        if (best == NULL || c->peak[i].allocated > best->allocated)
             best = &c->peak[i];
     return best;
 }

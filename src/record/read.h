@@ -4,8 +4,8 @@
 ** Wrong columns, ragged rows, quotes left open, anything but the numbers and
 ** words that belong there: ERR_INPUT with file and line. Rows of cases
 ** without a commit mark are left out and counted. Rows are grouped by case,
-** and a run writes them wave by wave, so a look-up walks one wave's, never the
-** file.
+** and by wave within it, also those of a file that people have sorted, so a
+** look-up walks one wave's, never the file.
 */
 #ifndef RECORD_READ_H
 #define RECORD_READ_H
@@ -64,7 +64,6 @@ struct record_found {
     int64_t records, peaks;             /* rows that its mark counts */
     uint64_t checksum;  /* of its rows: recover.h */
     const struct record_row *row;       int64_t n_row;
-    bool by_wave;                       /* row[]'s waves ascend */
     const struct record_peak *peak;     int64_t n_peak;
     const struct record_item *item;     int64_t n_item;
     const struct record_time *time;     int64_t n_time;
@@ -98,6 +97,12 @@ void record_set_free(struct record_set *s);     /* NULL is fine */
 ** case, or several, are ERR_USAGE. */
 int record_find(const struct record_set *s, const char *name,
                 const struct record_found **out, struct err *e) MUST_CHECK;
+
+/* The rows and the peaks of a wave: from *first to before the result. */
+int64_t record_rows_of(const struct record_found *c, int64_t wave,
+                       int64_t *first);
+int64_t record_peaks_of(const struct record_found *c, int64_t wave,
+                        int64_t *first);
 
 /* The row, or NULL. */
 const struct record_row *record_get(const struct record_found *c,

@@ -38,13 +38,13 @@ static void put_errors(struct doc *d, const struct record_found *c,
 {
     struct table *t = doc_table(d, "errors", "estimate|>raw|>peak|>error"
                                 "|>admitted|>error|note");
-    int64_t i;
+    int64_t i, end = record_rows_of(c, wave, &i);
 
-    for (i = 0; i < c->n_row; i++) {
+    for (; i < end; i++) {
         const struct record_row *r = &c->row[i];
         struct miss raw, admitted;
-        if (r->wave != wave || r->rank != RECORD_MAX ||
-            strcmp(r->term, "admitted") != 0) continue;
+        if (r->rank != RECORD_MAX || strcmp(r->term, "admitted") != 0)
+            continue;
         raw = view_miss(c, wave, r->source, "raw");
         admitted = view_miss(c, wave, r->source, "admitted");
         doc_row(d, t);
@@ -103,12 +103,11 @@ static void put_terms(struct doc *d, const struct record_found *c,
 static void put_estimators(struct doc *d, const struct record_found *c,
                            int64_t wave)
 {
-    int64_t i, bytes;
+    int64_t i, end = record_rows_of(c, wave, &i), bytes;
 
-    for (i = 0; i < c->n_row; i++) {
+    for (; i < end; i++) {
         const struct record_row *r = &c->row[i];
-        if (r->wave != wave || r->rank != RECORD_MAX ||
-            strcmp(r->term, "admitted") != 0 ||
+        if (r->rank != RECORD_MAX || strcmp(r->term, "admitted") != 0 ||
             strcmp(r->source, AFTER) == 0 ||
             !record_bytes(c, wave, RECORD_MAX, r->source, "raw", &bytes))
             continue;

@@ -211,13 +211,12 @@ struct miss view_miss(const struct record_found *c, int64_t wave,
 struct miss view_miss_requested(const struct record_found *c, int64_t wave,
                                 const char *estimator, const char *term)
 {
-    int64_t estimate = 0, peak = 0, i;
+    int64_t estimate = 0, peak = 0, i, end = record_peaks_of(c, wave, &i);
     bool known = wave >= 0 &&
                  estimate_of(c, wave, estimator, term, &estimate);
 
-    for (i = 0; i < c->n_peak; i++)
-        if (c->peak[i].wave == wave && c->peak[i].requested > peak)
-            peak = c->peak[i].requested;
+    for (; i < end; i++)
+        if (c->peak[i].requested > peak) peak = c->peak[i].requested;
     return make_miss(known, estimate, peak);
 }
 

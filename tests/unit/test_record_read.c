@@ -243,14 +243,15 @@ static void has_all(const struct record_found *c,
     assert_null(record_get(c, 2, RECORD_MAX, "peak", "total"));
 }
 
-/* Look-ups go straight to a wave's rows, and also find those of a file that
-** somebody has sorted. */
+/* Look-ups go straight to a wave's rows, and so in a file that somebody has
+** sorted: its rows are put back in the order of waves. */
 static void test_order(void **state)
 {
     static const char row[] =
         "dry,s,one,0,cold,0,peak,boundaries,22800000,ok,\n";
     char *dir = write_run(true);
     struct record_set *s = read_run(dir), *sorted;
+    int64_t i, end;
     FILE *f;
 
     (void)state;
@@ -260,8 +261,19 @@ static void test_order(void **state)
     fputs(row, f);
     fclose(f);
     sorted = read_run(dir);
-    assert_true(s->kase[0].by_wave && s->kase[1].by_wave);
-    assert_false(sorted->kase[0].by_wave);
+    for (i = 1; i < sorted->kase[0].n_row; i++)
+        assert_true(sorted->kase[0].row[i - 1].wave
+                    <= sorted->kase[0].row[i].wave);
+    end = record_rows_of(&sorted->kase[0], 0, &i);
+    assert_int_equal(i, 0);
+    assert_string_equal(sorted->kase[0].row[end - 1].term, "boundaries");
+    assert_int_equal(record_rows_of(&sorted->kase[0], 1, &i),
+                     sorted->kase[0].n_row);
+    assert_int_equal(i, end);
+    end = record_peaks_of(&sorted->kase[0], 1, &i);
+    assert_int_equal(end - i, 2);
+    assert_ptr_equal(record_peak_of(&sorted->kase[0], 1, 1),
+                     &sorted->kase[0].peak[end - 1]);
     has_all(&s->kase[0], &s->kase[0]);
     has_all(&sorted->kase[0], &s->kase[0]);
     record_set_free(s);

@@ -33,11 +33,11 @@ static void put_wave(struct view *v, struct table *t,
                      const struct record_found *c, int64_t w)
 {
     const struct record_peak *p = record_peak_max(c, w);
-    int64_t taken = 0, k;
+    int64_t taken = 0, k, end = record_peaks_of(c, w, &k);
     int i;
 
-    for (k = 0; k < c->n_peak; k++)
-        if (c->peak[k].wave == w && record_taken(&c->peak[k]) > taken)
+    for (; k < end; k++)
+        if (record_taken(&c->peak[k]) > taken)
             taken = record_taken(&c->peak[k]);
 
     doc_row(v->d, t);
