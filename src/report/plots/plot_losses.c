@@ -3,14 +3,19 @@
 
 enum { MAX_LINES = 6, LEAST_WAVES = 3 };
 
-/* The cases to draw. */
-static int choose(const struct view *v, const struct record_found **out)
+/* The cases to draw, and in *all how many could be. */
+static int choose(const struct view *v, const struct record_found **out,
+                  int64_t *all)
 {
     int64_t i;
     int n = 0;
 
-    for (i = 0; i < v->n_case && n < MAX_LINES; i++)
-        if (v->kase[i]->n_loss >= LEAST_WAVES) out[n++] = v->kase[i];
+    *all = 0;
+    for (i = 0; i < v->n_case; i++) {
+        if (v->kase[i]->n_loss < LEAST_WAVES) continue;
+        if (n < MAX_LINES) out[n++] = v->kase[i];
+        ++*all;
+    }
     return n;
 }
 
@@ -39,13 +44,18 @@ bool plot_losses(const struct view *v, struct plot *out)
     };
     const struct record_found *c[MAX_LINES];
     struct buf command = BUF_INIT;
-    int n = choose(v, c), i;
+    int64_t all;
+    int n = choose(v, c, &all), i;
 
     if (n == 0) return false;
     plot_begin(out, "losses", 900, 420);
     put_data(c, n, &out->dat);
+    buf_puts(&out->gp, "set title \"Loss by wave");
+    if (n < all)
+        buf_printf(&out->gp, ": the first %d of %lld cases", n,
+                   (long long)all);
     buf_puts(&out->gp,
-             "set title \"Loss by wave\"\n"
+             "\"\n"
              "set xlabel \"wave\"\n"
              "set ylabel \"loss, nats a token\"\n"
              "set yrange [0:*]\n"

@@ -43,7 +43,7 @@ set datafile missing '?'
 set border 3 linecolor '#555555'
 set tics nomirror out
 set grid ytics linecolor '#dddddd' linewidth 1
-set title "Loss by wave"
+set title "Loss by wave: the first 6 of 7 cases"
 set xlabel "wave"
 set ylabel "loss, nats a token"
 set yrange [0:*]
