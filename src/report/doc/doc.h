@@ -33,7 +33,7 @@ struct cell {
     bool under;
     int decimals;           /* CELL_NUMBER */
     int64_t n;              /* COUNT, BYTES, DIFF, GB, DIFF_GB */
-    double x;               /* PERCENT, POINTS, NUMBER */
+    double x;               /* PERCENT, NUMBER */
     char *text;             /* TEXT, CODE, LINK; owned */
 };
 

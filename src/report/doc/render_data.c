@@ -105,7 +105,7 @@ static json_t *cell_json(const struct cell *c)
     return NULL;
 }
 
-/* Columns of one name get numbers, so that rows can be objects' keys. */
+/* Rows are lists, since two columns may have one name. */
 static json_t *table_json(const struct table *t)
 {
     json_t *o = json_object(), *columns = json_array(), *rows = json_array();
