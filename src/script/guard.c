@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "script/api.h"
 #include "script/state.h"
 
@@ -230,6 +231,25 @@ static int guard_load(lua_State *L)
     return 1;
 }
 
+/* A terminal sees no control characters but tabs and the ends of lines. */
+static void put_clean(lua_State *L, const char *text, size_t len)
+{
+    char *copy = lua_newuserdatauv(L, len + 1, 0), *p = copy;
+
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    while (p <= copy + len) {
+        size_t n = strcspn(p, "\n\t");
+        char after = p[n];
+        p[n] = '\0';
+        text_clean(p);
+        p[n] = after != '\0' ? after : '?';
+        p += n + 1;
+    }
+    fwrite(copy, 1, len, stderr);
+    lua_pop(L, 1);
+}
+
 /* stdout belongs to the result. */
 static int guard_print(lua_State *L)
 {
@@ -240,7 +260,7 @@ static int guard_print(lua_State *L)
         size_t len;
         const char *text = luaL_tolstring(L, i, &len);
         if (i > 1) fputc('\t', stderr);
-        fwrite(text, 1, len, stderr);
+        put_clean(L, text, len);
         lua_pop(L, 1);
     }
     fputc('\n', stderr);

@@ -223,3 +223,12 @@ $ peakproof run --out o --estimator twice.lua case.lua >table
 $ peakproof run --out o --estimator none.lua case.lua
 ! peakproof: none.lua: No such file or directory
 = 3
+
+# What a scenario prints is no more than text.
+
++ says.lua
+| print("a\27[31mb\u{9b}31m\0c", "\xff", "d\te\nf")
+| return {cases = {{name = "a", model = "tiny", batch = batch.lengths{1}}}}
+$ peakproof list says.lua 2>said >list; cat -vT said
+> a?[31mb??31m?c^I?^Id^Ie
+> f
