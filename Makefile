@@ -38,7 +38,8 @@ WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes \
 OPT  := $(if $(SAN),$(if $(findstring thread,$(SAN)),-O2,-O1) -g1,-O2 -g)
 ALL_CFLAGS = -std=c11 -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE $(OPT) \
              $(WARN) -fno-common -fstack-protector-strong -I. -Isrc -MMD -MP \
-             $(SAN_CFLAGS) $(if $(WERROR),-Werror) $(CFLAGS) $(PKG_CFLAGS)
+             $(SAN_CFLAGS) $(if $(WERROR),-Werror) $(PIC) $(CFLAGS) \
+             $(PKG_CFLAGS)
 SAN_CFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer \
                           -fno-sanitize-recover=all) \
               $(if $(findstring thread,$(SAN)),-DPEAKPROOF_PLAIN_GEMM)
@@ -65,7 +66,7 @@ Q   := $(if $(V),,@)
 say  = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
 
 # Modules in link order: a module may use those to its right.
-MODULES := fit run report record script step price plan batch model comm dev \
+MODULES := report fit run record script step price plan batch model comm dev \
            snapshot mem base
 src_of   = $(wildcard src/$(1)/*.c src/$(1)/*/*.c)
 objs     = $(patsubst %.c,$(BUILD)/%.o,$(1))
@@ -100,8 +101,12 @@ KERNEL_OPT := $(if $(findstring clang,$(CC)),-O3,\
 $(BUILD)/src/dev/cpu/%.o: private CFLAGS += \
     $(if $(SAN),,$(KERNEL_OPT)) -fno-math-errno -fno-trapping-math
 
+# What libraries of the tests hold too is compiled once for both.
+SHARED := -fPIC -fno-semantic-interposition
+$(BUILD)/src/base/%.o $(BUILD)/src/dev/cpu/%.o: private PIC := $(SHARED)
+
 # One file knows the version and where the program will be installed.
-VERSION_O := $(BUILD)/src/base/version.o $(BUILD)/fake/src/base/version.o
+VERSION_O := $(BUILD)/src/base/version.o
 $(VERSION_O): $(BUILD)/version
 $(VERSION_O): CFLAGS += -DPEAKPROOF_VERSION='"$(VERSION)"' \
                         -DPEAKPROOF_RELEASE='"$(RELEASE)"' \
@@ -112,8 +117,8 @@ $(VERSION_O): CFLAGS += -DPEAKPROOF_VERSION='"$(VERSION)"' \
 .PHONY: FORCE
 $(BUILD)/flags: FORCE
 	$(call have,$(CC),lua.h jansson.h cblas.h csv.h)
-	@mkdir -p $(@D); echo '$(CC) $(OPT) $(SAN)' | cmp -s - $@ || \
-	    echo '$(CC) $(OPT) $(SAN)' >$@
+	@mkdir -p $(@D); echo '$(CC) $(OPT) $(SAN) $(SHARED)' | \
+	    cmp -s - $@ || echo '$(CC) $(OPT) $(SAN) $(SHARED)' >$@
 $(BUILD)/version: FORCE
 	@mkdir -p $(@D); echo '$(VERSION) $(RELEASE) $(PREFIX)' | \
 	    cmp -s - $@ || echo '$(VERSION) $(RELEASE) $(PREFIX)' >$@

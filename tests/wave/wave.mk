@@ -5,7 +5,7 @@ WAVE_OBJ    := $(patsubst tests/wave/%.cpp,$(BUILD)/emu/tests/wave/%.o,\
                    $(wildcard tests/wave/*.cpp)) \
                $(patsubst %,$(BUILD)/emu/tests/emu/%.o,control emu nccl) \
                $(patsubst %.cu,$(BUILD)/emu/%.o,$(wildcard cuda/*.cu)) \
-               $(patsubst %,$(BUILD)/fake/src/base/%.o,err clean)
+               $(patsubst %,$(BUILD)/src/base/%.o,err clean)
 $(WAVE_MODULE): $(WAVE_OBJ)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
