@@ -36,7 +36,7 @@ $ grep ^simulated a
 | END
 |     peakproof run --out o case.lua >table 2>said && echo runs || echo $?
 | done
-$ sh granted.sh
+$* sh granted.sh
 > runs
 > 6
 
@@ -64,15 +64,15 @@ $ peakproof fit --memory 141G pr-accuracy.lua --only real-40 | grep -E '^simulat
 | case("short", 900, {})
 | return {cases = list}
 $ peakproof run --out o told.lua >table
-$ for c in offset other bytes rows held plain short; do peakproof fit --json --memory 80G told.lua --only $c >f.$c; sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' f.$c >a.$c; awk -F, -v c=$c '$3 == c && $6 == "max" && $8 == "admitted" && $7 !~ "/" {print $9}' o/records.csv | cmp - a.$c && echo $c; done | paste -s -d ' '
+$* for c in offset other bytes rows held plain short; do peakproof fit --json --memory 80G told.lua --only $c >f.$c; sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' f.$c >a.$c; awk -F, -v c=$c '$3 == c && $6 == "max" && $8 == "admitted" && $7 !~ "/" {print $9}' o/records.csv | cmp - a.$c && echo $c; done | paste -s -d ' '
 > offset other bytes rows held plain short
-$ cat a.bytes a.held a.plain | sort -u | wc -l; cmp -s a.rows a.short || echo differ
+$* cat a.bytes a.held a.plain | sort -u | wc -l; cmp -s a.rows a.short || echo differ
 > 9
 > differ
-$ sed -n 's/.*"reason": "\(.*\)".*/\1/p' f.offset f.other | sort | uniq -c | sed 's/^ *//'
+$* sed -n 's/.*"reason": "\(.*\)".*/\1/p' f.offset f.other | sort | uniq -c | sed 's/^ *//'
 > 2 attention has a softmax offset
 > 2 attention is not the project's context-parallel attention
-$ for c in plain bytes held offset; do sed -n 's/.*"budget_tokens": \([0-9]*\).*/\1/p' f.$c | sed 1d | paste -s -d ' '; done
+$* for c in plain bytes held offset; do sed -n 's/.*"budget_tokens": \([0-9]*\).*/\1/p' f.$c | sed 1d | paste -s -d ' '; done
 > 322555 334346 400909
 > 308087 318313 382722
 > 306568 316595 376465
@@ -103,12 +103,12 @@ $ for c in plain bytes held offset; do sed -n 's/.*"budget_tokens": \([0-9]*\).*
 $ peakproof run --out r routed.lua >table
 $ for c in even share waves layout rows; do peakproof fit --json --memory 80G routed.lua --only $c | sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' >a.$c; for w in 0 1 2; do for n in 1 2 3; do awk -F, -v c=$c -v w=$w '$3 == c && $4 == w && $6 == "max" && $8 == "admitted" && $7 !~ "/" {print $9}' r/records.csv | sed -n ${n}p >b; sed -n ${n}p a.$c | cmp -s - b && echo $c $w $n; done; done; done | paste -s -d ' '
 > even 0 1 even 0 2 even 0 3 share 0 1 share 0 2 share 0 3 waves 0 1 waves 0 2 waves 2 3 layout 0 1 layout 0 2 layout 0 3 rows 0 1 rows 0 2 rows 0 3
-$ for c in even share waves; do peakproof fit --json --memory 80G routed.lua --only $c | sed -n 's/.*"budget_tokens": \([0-9]*\).*/\1/p' | sed -n 4p; done | sort -u | wc -l
+$* for c in even share waves; do peakproof fit --json --memory 80G routed.lua --only $c | sed -n 's/.*"budget_tokens": \([0-9]*\).*/\1/p' | sed -n 4p; done | sort -u | wc -l
 > 3
 $ sort -u a.even a.share a.waves | wc -l; sort -u a.layout a.rows | wc -l
 > 5
 > 5
-$ peakproof fit --json --memory 80G routed.lua --only share --routing share=1.3 | sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' | cmp - a.even
+$* peakproof fit --json --memory 80G routed.lua --only share --routing share=1.3 | sed -n 's/.*"admitted_bytes": \([0-9]*\).*/\1/p' | cmp - a.even
 $ echo '{"tokens": [1, 2, 3]}' >l.jsonl; sed 's/^case("short".*/case("labels", 900, {labels = "l.jsonl"})/' told.lua >labels.lua
 $ peakproof fit --memory 80G labels.lua --only labels
 ! peakproof: labels.lua: case labels: labels: fit has no file of them for the batches that it tries (say how many rows are labelled, head_rows, in its place)
@@ -122,7 +122,7 @@ $ peakproof fit --memory 80G --lengths 9000 --ep 2 --routing often
 ! peakproof: --routing: 'often' is not balanced, cv=1.0, cv=1.0,seed=3 or share=1.3
 = 2
 # All digits of a seed count, and a number of too many is none.
-$ for s in 1 1234567890123456789 12345678901234; do peakproof fit --memory 80G --lengths 9000 --ep 2 --routing cv=0.12345678,seed=$s | sed -n 's/^simulated *later *\([0-9,]*\).*/\1/p'; done | sort -u | grep -c ,
+$* for s in 1 1234567890123456789 12345678901234; do peakproof fit --memory 80G --lengths 9000 --ep 2 --routing cv=0.12345678,seed=$s | sed -n 's/^simulated *later *\([0-9,]*\).*/\1/p'; done | sort -u | grep -c ,
 > 3
 $ peakproof fit --memory 80G --lengths 9000 --ep 2 --routing share=1.2000000000000000000000000000000000000000000000000000000000000000
 ! peakproof: --routing: 'share=1.20000000000000000000000000000000' is not balanced, cv=1.0, cv=1.0,seed=3 or share=1.3
@@ -175,13 +175,13 @@ $ peakproof plan --lengths 2047 --facts >f; peakproof fit --memory 80G --plot q 
 
 # A row adds up, and tells which of the two waves it is.
 
-$ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 | tr -d , | awk '/^weights|^adapters|^optimizer/ {held += $NF} /^per-rank/ {print held + $3 + $4 - $5, $2}'
+$* peakproof fit --memory 80G --lengths 20000,9000 --ep 2 | tr -d , | awk '/^weights|^adapters|^optimizer/ {held += $NF} /^per-rank/ {print held + $3 + $4 - $5, $2}'
 > 0 later
 > 0 later
 $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 --layers 4 | tr -d , | awk '/^weights|^adapters|^optimizer/ {held += $NF} /^per-rank/ {print held + $3 + $4 - $5, $2}'
 > 0 first
 > 0 first
-$ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 --json | grep -c '"wave": "later"'
+$* peakproof fit --memory 80G --lengths 20000,9000 --ep 2 --json | grep -c '"wave": "later"'
 > 3
 
 # The budget is where it stops to fit: of one sequence, to the token.
@@ -191,7 +191,7 @@ $ peakproof fit --memory 80G --lengths 20000,9000 --ep 2 --json | grep -c '"wave
 | for n in $b $((b + 1)); do
 |     peakproof fit --json --memory $1 --lengths $n | sed -n 's/.*"fits": \([a-z]*\).*/\1/p' | sed -n $(($2 + 1))p
 | done
-$ sh budget.sh 90G 1; sh budget.sh 90G 2; sh budget.sh 79G 2
+$* sh budget.sh 90G 1; sh budget.sh 90G 2; sh budget.sh 79G 2
 > true
 > false
 > true
@@ -231,7 +231,7 @@ $ peakproof plan --lengths 2047 --facts --warm >f; peakproof fit --memory 80G --
 # Where per-rank does not apply the bytes are busiest-rank's; under TP nothing
 # is known.
 
-$ peakproof fit --memory 141G --lengths 9000,9000 --cp 4 | grep -A2 '^per-rank ' | tail -n 2
+$ peakproof fit --memory 141G --lengths 9000,9000 --cp 4 --layers 4 | grep -A2 '^per-rank ' | tail -n 2
 >*              (as busiest-rank: *
 >* per-rank-any *fits*
 $ sed 's/"tp": 1/"tp": 2/' f >t; peakproof fit --memory 80G t | tail -n 3
@@ -288,7 +288,7 @@ $ for c in none f32 tp pp; do peakproof fit --memory 80G modes.lua --only $c | g
 > busiest-rank not priced: TP2 PP1: only TP1 and PP1 are priced
 > simulated    not run: rank 0: pp: 2: the step has one pipeline stage,
 > busiest-rank not priced: TP1 PP2: only TP1 and PP1 are priced
-$ for c in none f32 tp; do peakproof run --json --only $c modes.lua >a; peakproof fit --json --memory 80G modes.lua --only $c >b; for key in a.device b.needed; do sed -n "s/.*\"${key#*.}_bytes\": \([0-9]*\),*/\1/p" ${key%.*} | sort -n | tail -n 1; done | uniq | wc -l; done
+$* for c in none f32 tp; do peakproof run --json --only $c modes.lua >a; peakproof fit --json --memory 80G modes.lua --only $c >b; for key in a.device b.needed; do sed -n "s/.*\"${key#*.}_bytes\": \([0-9]*\),*/\1/p" ${key%.*} | sort -n | tail -n 1; done | uniq | wc -l; done
 > 1
 > 1
 > 1
@@ -299,5 +299,5 @@ $ peakproof run --only pp modes.lua >a; code=$?; tail -n 1 a; exit $code
 
 # One shape at two scales is searched from one place: what fits is the same.
 
-$ for l in 4500,2700,900 35000,21000,7000; do peakproof fit --json --memory 77600M --lengths $l --ep 2 --layers 20 --routing cv=0.5 | grep -m 1 '"budget_tokens": [1-9]'; done | uniq | wc -l
+$* for l in 4500,2700,900 35000,21000,7000; do peakproof fit --json --memory 77600M --lengths $l --ep 2 --layers 20 --routing cv=0.5 | grep -m 1 '"budget_tokens": [1-9]'; done | uniq | wc -l
 > 1
