@@ -10,11 +10,11 @@
 
 static inline int sweep(int all, int sanitized)
 {
-#ifdef __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
     print_message("%d rounds of %d\n", sanitized, all);
     return sanitized;
 #else
-    print_message("%d rounds; under ASan %d\n", all, sanitized);
+    print_message("%d rounds; under sanitizers %d\n", all, sanitized);
     return all;
 #endif
 }

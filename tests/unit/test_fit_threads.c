@@ -37,7 +37,7 @@ static void same_every_time(int64_t cp)
     struct simulated first, x;
     struct err e;
     bool fits;
-    int i, again = sweep(12, 2);
+    int i, again = sweep(4, 1);
 
     assert_int_equal(simulate(&s, &s.batch, 0, &first, &e), 0);
     for (i = 0; i < again; i++) {
@@ -61,7 +61,7 @@ static void test_trials_at_once(void **state)
     struct shape s = shape_of(4);
     struct grant first, x;
     struct err e;
-    int i, again = sweep(3, 1);
+    int i, again = sweep(1, 1);
 
     (void)state;
     assert_int_equal(grant_tokens(&s, 24000000000, 9000, &first, &e), 0);
