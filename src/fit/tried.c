@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/least.h"
 #include "base/num.h"
 #include "base/random.h"
 
@@ -90,13 +91,6 @@ struct looker {
     struct err e;
 };
 
-static void lower(atomic_llong *x, long long to)
-{
-    long long now = atomic_load(x);
-
-    while (to < now && !atomic_compare_exchange_weak(x, &now, to)) {}
-}
-
 /* Until what is tried does not fit, or cannot be run. */
 static void *look(void *arg)
 {
@@ -112,7 +106,7 @@ static void *look(void *arg)
                           l->desk, &b->trial[k], &l->e);
         if (l->rc == ERR_OK && b->trial[k].fits) continue;
         l->at = k;
-        lower(&b->end, k);
+        least_put(&b->end, k);
         return NULL;
     }
     return NULL;

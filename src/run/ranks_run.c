@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/least.h"
 #include "base/num.h"
 #include "run/dump.h"
 #include "run/crew.h"
@@ -296,13 +297,6 @@ static void run_together(struct ranks *r)
         if (r->one[i].started) pthread_join(r->one[i].thread, NULL);
 }
 
-static void lower(atomic_llong *limit, int64_t to)
-{
-    long long now = atomic_load(limit);
-
-    while (to < now && !atomic_compare_exchange_weak(limit, &now, to)) {}
-}
-
 /* Rank by rank; the later ones run no wave that an earlier one did not. */
 static void *take_turns(void *arg)
 {
@@ -313,7 +307,7 @@ static void *take_turns(void *arg)
         if (r->idle >> i & 1) continue;
         if (r->brief && atomic_load(&r->limit) == 0) continue;
         rank_run(&r->one[i]);
-        lower(&r->limit, r->one[i].good);
+        least_put(&r->limit, r->one[i].good);
     }
     return NULL;
 }
