@@ -74,6 +74,7 @@ int mem_new(const struct mem_config *c, struct mem_source src,
     m->config = *c;
     set_defaults(&m->config);
     for (int i = 0; i < 16; i++) m->divides |= c->roundup_divisions[i] > 1;
+    for (int i = 0; i < 2; i++) free_set_init(&m->pool[i]);
     m->source = src;
     mem_mark_peak(m);
     *out = m;

@@ -23,7 +23,11 @@ struct mem_block {
     struct mem_block *prev, *next;  /* neighbours; next links unused ones */
     union {
         struct {
-            struct mem_block *left, *right;     /* in its bin's list or treap */
+            struct mem_block *right;    /* in its bin's list or treap */
+            union {
+                struct mem_block **link;        /* list: what points here */
+                struct mem_block *left;         /* treap */
+            };
             uint32_t rank;          /* pseudo-random, heap-ordered; 0: list */
             uint32_t bin;
         } set;                      /* free */

@@ -1,6 +1,8 @@
 /* free_set.c - see free_set.h */
 #include "mem/free_set.h"
 
+#include <string.h>
+
 #include "base/random.h"
 
 /* A list that is walked further becomes a treap. */
@@ -86,38 +88,60 @@ static struct mem_block *tree_bound(struct mem_block *t, uint64_t size,
 
 static bool is_tree(const struct mem_block *first)
 {
-    return first != NULL && first->u.set.rank != 0;
+    return first->u.set.rank != 0;
 }
 
-static void to_tree(struct mem_block **root)
+static void to_tree(struct free_set *s, struct mem_block **root)
 {
     struct mem_block *b = *root, *next;
 
-    for (*root = NULL; b != NULL; b = next) {
+    for (*root = NULL; b != &s->end; b = next) {
         next = b->u.set.right;
         tree_insert(root, b);
     }
 }
 
-/* The first block of a bin that is not before (size, addr), and the last that
-** is; NULL: none. */
-static struct mem_block *bin_bound(struct mem_block **first, uint64_t size,
-                                   uint64_t addr, struct mem_block **before)
+/* Where in a bin's list a block of (size, addr) belongs. NULL: the bin is a
+** treap, or has become one. */
+static inline struct mem_block **list_place(struct free_set *s, unsigned bin,
+                                            uint64_t size, uint64_t addr)
 {
-    struct mem_block *b = *first;
+    struct mem_block **link = &s->first[bin];
     int walk = LIST_WALK;
 
-    *before = NULL;
-    if (is_tree(b)) return tree_bound(b, size, addr, before);
-    while (b != NULL && free_set_is_before(b, size, addr)) {
-        if (walk-- == 0) {
-            to_tree(first);
-            return tree_bound(*first, size, addr, before);
-        }
-        *before = b;
-        b = b->u.set.right;
+    if (is_tree(*link)) return NULL;
+    for (; free_set_is_before(*link, size, addr);
+         link = &(*link)->u.set.right) {
+        if (walk-- > 0) continue;
+        to_tree(s, &s->first[bin]);
+        return NULL;
     }
-    return b;
+    return link;
+}
+
+/* The first block of a bin that is not before (size, addr); NULL: none. */
+static inline struct mem_block *bin_bound(struct free_set *s, unsigned bin,
+                                          uint64_t size, uint64_t addr)
+{
+    struct mem_block **link = list_place(s, bin, size, addr), *before;
+
+    if (link == NULL) return tree_bound(s->first[bin], size, addr, &before);
+    return *link != &s->end ? *link : NULL;
+}
+
+/* The last that is before; NULL: none. */
+static struct mem_block *bin_before(struct free_set *s, unsigned bin,
+                                    uint64_t size, uint64_t addr)
+{
+    struct mem_block **link = list_place(s, bin, size, addr), *before = NULL;
+
+    if (link == NULL) {
+        (void)tree_bound(s->first[bin], size, addr, &before);
+        return before;
+    }
+    for (struct mem_block *b = s->first[bin]; b != *link; b = b->u.set.right)
+        before = b;
+    return before;
 }
 
 static struct mem_block *bin_first(struct mem_block *b)
@@ -128,17 +152,18 @@ static struct mem_block *bin_first(struct mem_block *b)
 
 void free_set_insert_among(struct free_set *s, struct mem_block *b)
 {
-    struct mem_block **first = &s->first[b->u.set.bin], *left, *right;
+    unsigned bin = b->u.set.bin;
+    struct mem_block **link = list_place(s, bin, b->size, b->addr), *right;
 
-    right = bin_bound(first, b->size, b->addr, &left);
-    if (is_tree(*first)) {
-        tree_insert(first, b);
+    if (link == NULL) {
+        tree_insert(&s->first[bin], b);
         return;
     }
-    b->u.set.left = left;
+    right = *link;
+    b->u.set.link = link;
     b->u.set.right = right;
-    left->u.set.right = b;
-    if (right != NULL) right->u.set.left = b;
+    right->u.set.link = &b->u.set.right;
+    *link = b;
 }
 
 void free_set_remove_ranked(struct free_set *s, struct mem_block *b)
@@ -146,41 +171,50 @@ void free_set_remove_ranked(struct free_set *s, struct mem_block *b)
     unsigned bin = b->u.set.bin;
 
     tree_remove(&s->first[bin], b);
-    if (s->first[bin] == NULL) free_set_empty_bin(s, bin);
+    if (s->first[bin] != NULL) return;
+    s->first[bin] = &s->end;
+    s->map[bin / 64] &= ~(UINT64_C(1) << bin % 64);
+}
+
+void free_set_init(struct free_set *s)
+{
+    memset(s, 0, sizeof *s);
+    s->end.size = s->end.addr = UINT64_MAX;
+    for (unsigned i = 0; i < SET_BINS; i++) s->first[i] = &s->end;
 }
 
 /* ---- set ---------------------------------------------------------------- */
 
-/* The first block not before (size, addr). A higher bin holds only larger
-** sizes, so its least block is the answer. */
-static struct mem_block *lower_bound(struct free_set *s, uint64_t size,
-                                     uint64_t addr)
+/* The first block not before (size, addr), from the bin of that size on. A
+** higher bin holds only larger sizes, so its least block is the answer. */
+static inline struct mem_block *lower_bound(struct free_set *s, unsigned bin,
+                                            uint64_t size, uint64_t addr)
 {
-    unsigned bin = free_set_bin(size);
-    struct mem_block *before, *b = bin_bound(&s->first[bin], size, addr,
-                                             &before);
+    struct mem_block *b = bin_bound(s, bin, size, addr);
 
     if (b != NULL) return b;
     bin = free_set_bin_from(s, bin + 1);
     return bin < SET_BINS ? bin_first(s->first[bin]) : NULL;
 }
 
-struct mem_block *free_set_fit_among(struct free_set *s, uint64_t size)
+struct mem_block *free_set_fit_among(struct free_set *s, unsigned bin,
+                                     uint64_t size)
 {
-    return lower_bound(s, size, 0);
+    return lower_bound(s, bin, size, 0);
 }
 
 struct mem_block *free_set_find(struct free_set *s, uint64_t size,
                                 uint64_t addr)
 {
-    struct mem_block *b = lower_bound(s, size, addr);
+    struct mem_block *b = lower_bound(s, free_set_bin(size), size,
+                                      addr);
 
     return b != NULL && b->size == size && b->addr == addr ? b : NULL;
 }
 
 struct mem_block *free_set_next(struct free_set *s, const struct mem_block *b)
 {
-    return lower_bound(s, b->size, b->addr + 1);
+    return lower_bound(s, free_set_bin(b->size), b->size, b->addr + 1);
 }
 
 /* The last block of the highest bin in use below bin; NULL: none. */
@@ -188,27 +222,21 @@ static struct mem_block *last_below(struct free_set *s, unsigned bin)
 {
     unsigned word = bin / 64;
     uint64_t bits = s->map[word] & ((UINT64_C(1) << bin % 64) - 1);
-    struct mem_block *last;
 
-    if (bits == 0) {
-        uint64_t words = s->words & ((UINT64_C(1) << word) - 1);
-
-        if (words == 0) return NULL;
-        word = 63 - (unsigned)__builtin_clzll(words);
-        bits = s->map[word];
+    while (bits == 0) {
+        if (word == 0) return NULL;
+        bits = s->map[--word];
     }
     bin = word * 64 + 63 - (unsigned)__builtin_clzll(bits);
-    (void)bin_bound(&s->first[bin], UINT64_MAX, 0, &last);
-    return last;
+    return bin_before(s, bin, UINT64_MAX, 0);
 }
 
 struct mem_block *free_set_previous(struct free_set *s,
                                     const struct mem_block *b)
 {
     unsigned bin = free_set_bin(b->size);
-    struct mem_block *before;
+    struct mem_block *before = bin_before(s, bin, b->size, b->addr);
 
-    (void)bin_bound(&s->first[bin], b->size, b->addr, &before);
     return before != NULL ? before : last_below(s, bin);
 }
 

@@ -7,6 +7,11 @@
 ** themselves: what is let go and taken again is mostly its first. Where a
 ** walk gets long, the bin becomes a treap until it is empty again, so 10^6
 ** free blocks of one size cost a logarithm.
+**
+** Which bins are empty and where in a list a block stands follows no pattern
+** that a processor would foresee, and a branch that it mistakes costs as much
+** as some thirty instructions. So lists end in a block, not in NULL, and what
+** points to a block is known: taking it out asks nothing.
 */
 #ifndef MEM_FREE_SET_H
 #define MEM_FREE_SET_H
@@ -17,7 +22,8 @@
 enum { SET_WORDS = 26, SET_BINS = SET_WORDS * 64 };
 
 struct free_set {
-    uint64_t words;                     /* bit w: map[w] is not zero */
+    struct mem_block end;               /* of every list: before no block */
+    uint64_t words;                     /* bit w: map[w] may not be zero */
     uint64_t map[SET_WORDS];            /* bit: the bin is not empty */
     struct mem_block *first[SET_BINS];  /* of the list; the treap's root */
 };
@@ -32,33 +38,40 @@ static inline unsigned free_set_bin(uint64_t size)
 }
 
 /* The first bin in use at or above bin, which is below SET_BINS; SET_BINS:
-** none. */
-static inline unsigned free_set_bin_from(const struct free_set *s,
-                                         unsigned bin)
+** none. Forgets words that have become zero. */
+static inline unsigned free_set_bin_from(struct free_set *s, unsigned bin)
 {
     unsigned word = bin / 64;
-    uint64_t bits = s->map[word] >> bin % 64;
+    uint64_t bits = s->map[word] >> bin % 64, words;
 
     if (bits != 0) return bin + (unsigned)__builtin_ctzll(bits);
-    bits = s->words & ~UINT64_C(1) << word;
-    if (bits == 0) return SET_BINS;
-    word = (unsigned)__builtin_ctzll(bits);
-    return word * 64 + (unsigned)__builtin_ctzll(s->map[word]);
+    while ((words = s->words & ~UINT64_C(1) << word) != 0) {
+        unsigned next = (unsigned)__builtin_ctzll(words);
+
+        bits = s->map[next];
+        if (bits != 0) return next * 64 + (unsigned)__builtin_ctzll(bits);
+        s->words &= ~(UINT64_C(1) << next);
+    }
+    return SET_BINS;
 }
 
+/* By (size, address), both compared at once. */
 static inline bool free_set_is_before(const struct mem_block *a,
                                       uint64_t size, uint64_t addr)
 {
-    return a->size != size ? a->size < size : a->addr < addr;
+    return (a->size < size) | ((a->size == size) & (a->addr < addr));
 }
 
 /* Where what stands below does not end: not at a list's first block. */
 void free_set_insert_among(struct free_set *s, struct mem_block *b);
 void free_set_remove_ranked(struct free_set *s, struct mem_block *b);
-struct mem_block *free_set_fit_among(struct free_set *s, uint64_t size);
+struct mem_block *free_set_fit_among(struct free_set *s, unsigned bin,
+                                     uint64_t size);
 
-/* A zeroed set is empty. Sizes are multiples of 512 >= 512. insert makes the
-** block's state BLOCK_FREE; remove leaves the state to the caller. */
+/* Empty, at its place: blocks point into it. */
+void free_set_init(struct free_set *s);
+/* Sizes are multiples of 512 >= 512. insert makes the block's state
+** BLOCK_FREE; remove leaves the state to the caller. */
 static inline void free_set_insert(struct free_set *s, struct mem_block *b)
 {
     unsigned bin = free_set_bin(b->size);
@@ -67,43 +80,31 @@ static inline void free_set_insert(struct free_set *s, struct mem_block *b)
     b->state = BLOCK_FREE;
     b->u.set.bin = bin;
     b->u.set.rank = 0;
-    if (first != NULL) {
-        if (first->u.set.rank != 0 ||
-            free_set_is_before(first, b->size, b->addr)) {
-            free_set_insert_among(s, b);
-            return;
-        }
-        first->u.set.left = b;
+    if (first->u.set.rank != 0 ||
+        free_set_is_before(first, b->size, b->addr)) {
+        free_set_insert_among(s, b);
+        return;
     }
-    b->u.set.left = NULL;
+    b->u.set.link = &s->first[bin];
     b->u.set.right = first;
+    first->u.set.link = &b->u.set.right;
     s->first[bin] = b;
     s->map[bin / 64] |= UINT64_C(1) << bin % 64;
     s->words |= UINT64_C(1) << bin / 64;
 }
 
-static inline void free_set_empty_bin(struct free_set *s, unsigned bin)
-{
-    s->map[bin / 64] &= ~(UINT64_C(1) << bin % 64);
-    if (s->map[bin / 64] == 0) s->words &= ~(UINT64_C(1) << bin / 64);
-}
-
 static inline void free_set_remove(struct free_set *s, struct mem_block *b)
 {
-    struct mem_block *left = b->u.set.left, *right = b->u.set.right;
+    struct mem_block *right = b->u.set.right, **link = b->u.set.link;
     unsigned bin = b->u.set.bin;
 
     if (b->u.set.rank != 0) {
         free_set_remove_ranked(s, b);
         return;
     }
-    if (right != NULL) right->u.set.left = left;
-    if (left != NULL) {
-        left->u.set.right = right;
-        return;
-    }
-    s->first[bin] = right;
-    if (right == NULL) free_set_empty_bin(s, bin);
+    *link = right;
+    right->u.set.link = link;
+    s->map[bin / 64] &= ~((uint64_t)(s->first[bin] == &s->end) << bin % 64);
 }
 
 /* The first block of at least size bytes, the lowest address among equals;
@@ -116,7 +117,7 @@ static inline struct mem_block *free_set_fit(struct free_set *s, uint64_t size)
     if (bin == SET_BINS) return NULL;
     b = s->first[bin];
     return b->size >= size && b->u.set.rank == 0
-         ? b : free_set_fit_among(s, size);
+         ? b : free_set_fit_among(s, bin, size);
 }
 
 /* The block of this size and address; NULL: not in the set. */

@@ -444,6 +444,8 @@ int rewind_device(const struct snapshot *s, int64_t device, const char *origin,
     int rc;
 
     assert(device >= 0 && device < s->n_device);
+    free_set_init(&u.segments);
+    free_set_init(&u.blocks);
     u.frees = rewind_frees(u.d);
     rc = add_end(&u);
     for (int64_t i = u.d->n_event; i-- > 0 && rc == ERR_OK;)

@@ -72,7 +72,7 @@ static void same_order(const struct mem_block *probe)
 ** anything walks it. */
 static void shuffle(const uint64_t *size, uint64_t n_size, int order)
 {
-    memset(&set, 0, sizeof set);
+    free_set_init(&set);
     memset(block, 0, sizeof block);
     for (int i = 0; i < BLOCKS; i++) {
         block[i].size = size[rng(n_size)];
