@@ -10,8 +10,8 @@ static struct mem_block *link_block(struct mem *m, struct mem_block *prev,
     struct mem_block *b = block_take(&m->store);
 
     *b = (struct mem_block){.addr = addr, .size = size, .prev = prev,
-                            .pool = (uint8_t)pool};
-    if (prev != NULL) prev->next = b;
+                            .next = &m->edge, .pool = (uint8_t)pool};
+    prev->next = b;
     return b;
 }
 
@@ -30,9 +30,9 @@ static struct mem_block *link_used(struct mem *m, struct mem_block *prev,
 
 /* Caches the free blocks once all are linked, so that it is known which are
 ** split. */
-static void cache_free(struct mem *m, struct mem_block *first)
+static void cache_free(struct mem *m, struct mem_block *last)
 {
-    for (struct mem_block *b = first; b != NULL; b = b->next) {
+    for (struct mem_block *b = last; b->state != BLOCK_EDGE; b = b->prev) {
         if (b->state == BLOCK_LIVE || b->state == BLOCK_UNMAPPED) continue;
         if (m->config.counters && block_is_split(b))
             mem_counters_split(m, b->pool, 1, (int64_t)b->size);
@@ -44,7 +44,7 @@ bool mem_adopt(struct mem *m, uint64_t addr, uint64_t bytes, bool small,
                const struct adopted *use, int64_t n,
                struct mem_block **blocks)
 {
-    struct mem_block *first = NULL, *last = NULL;
+    struct mem_block *last = &m->edge;
     uint64_t at = addr, end = addr + bytes;
     int pool = small ? 0 : 1;
 
@@ -55,15 +55,13 @@ bool mem_adopt(struct mem *m, uint64_t addr, uint64_t bytes, bool small,
 
         assert(next >= at);
         if (next > at) last = link_block(m, last, at, next - at, pool);
-        if (first == NULL) first = last;
         if (i == n) break;
         last = link_used(m, last, &use[i], pool);
-        if (first == NULL) first = last;
         blocks[i] = last;
         at = next + use[i].size;
     }
     mem_count_segment(m, pool, addr, bytes, false);
-    cache_free(m, first);
+    cache_free(m, last);
     return true;
 }
 
@@ -91,7 +89,7 @@ bool mem_adopt_range(struct mem *m, bool small, uint64_t base, uint64_t end,
                      const struct adopted *use,
                      struct mem_block **blocks)
 {
-    struct mem_block *last = NULL, *first = NULL;
+    struct mem_block *last = &m->edge;
     uint64_t at = base;
     size_t n = 2 * (size_t)n_piece + 2;
     int pool = small ? 0 : 1;
@@ -112,10 +110,8 @@ bool mem_adopt_range(struct mem *m, bool small, uint64_t base, uint64_t end,
         blocks += piece[i].n;
         at = piece[i].addr + piece[i].size;
     }
-    for (; last != NULL; last = last->prev) {
-        last->expandable = true;
-        first = last;
-    }
-    cache_free(m, first);
+    for (struct mem_block *b = last; b->state != BLOCK_EDGE; b = b->prev)
+        b->expandable = true;
+    cache_free(m, last);
     return true;
 }

@@ -75,6 +75,7 @@ int mem_new(const struct mem_config *c, struct mem_source src,
     set_defaults(&m->config);
     for (int i = 0; i < 16; i++) m->divides |= c->roundup_divisions[i] > 1;
     for (int i = 0; i < 2; i++) free_set_init(&m->pool[i]);
+    m->edge.state = BLOCK_EDGE;
     m->source = src;
     mem_mark_peak(m);
     *out = m;
@@ -89,9 +90,8 @@ void mem_free_all(struct mem *m)
             struct mem_block *b = &c->block[i];
             uint64_t bytes = 0;
 
-            if (b->state == BLOCK_UNUSED || b->prev != NULL || b->expandable)
-                continue;
-            for (struct mem_block *t = b; t != NULL; t = t->next)
+            if (!block_is_first(b) || b->expandable) continue;
+            for (struct mem_block *t = b; t->state != BLOCK_EDGE; t = t->next)
                 bytes += t->size;
             m->source.put(m->source.ctx, b->addr, bytes);
         }
@@ -239,6 +239,7 @@ static int get_segment(struct mem *m, uint64_t bytes, int pool,
     count_decision(m, bytes);
     b = block_take(&m->store);
     *b = (struct mem_block){.addr = addr, .size = bytes, .event = b->event,
+                            .prev = &m->edge, .next = &m->edge,
                             .pool = (uint8_t)pool};
     *out = b;
     return ERR_OK;
@@ -292,10 +293,10 @@ static int new_segment(struct mem *m, uint64_t size, int pool,
 /* ---- allocate ----------------------------------------------------------- */
 
 /* A.6: only the best fit is looked at; taken out of the pool. */
-static inline struct mem_block *take_cached(struct mem *m, uint64_t size)
+static inline struct mem_block *take_cached(struct mem *m,
+                                            struct free_set *set,
+                                            uint64_t size)
 {
-    struct free_set *set = size <= SMALL_MAX ? &m->pool[POOL_SMALL]
-                                             : &m->pool[POOL_LARGE];
     struct mem_block *b = free_set_fit(set, size);
     uint64_t max = m->config.max_split_bytes;
 
@@ -332,7 +333,8 @@ static void count_split(struct mem *m, const struct mem_block *b,
 }
 
 /* A.7: the low part is handed out, the rest is cached. b is in no set. */
-static inline void split(struct mem *m, struct mem_block *b, uint64_t size)
+static inline void split(struct mem *m, struct free_set *set,
+                         struct mem_block *b, uint64_t size)
 {
     struct mem_block *r = block_take(&m->store);
 
@@ -342,21 +344,22 @@ static inline void split(struct mem *m, struct mem_block *b, uint64_t size)
     r->expandable = b->expandable;
     r->prev = b;
     r->next = b->next;
-    if (r->next != NULL) r->next->prev = r;
+    r->next->prev = r;
     b->next = r;
     b->size = size;
-    free_set_insert(&m->pool[b->pool], r);
+    free_set_insert(set, r);
 }
 
 /* b, in no set, of size bytes or more, becomes the allocation. */
-static inline void hand_out(struct mem *m, struct mem_block *b, uint64_t bytes,
+static inline void hand_out(struct mem *m, struct free_set *set,
+                            struct mem_block *b, uint64_t bytes,
                             uint64_t size, struct mem_tag tag)
 {
     bool rest = is_rest(m, b, size);
 
     count_decision(m, (uint64_t)b->event << 1 | rest);
     if (m->config.counters) count_split(m, b, size, rest);
-    if (rest) split(m, b, size);
+    if (rest) split(m, set, b, size);
     b->state = BLOCK_LIVE;
     b->u.live.requested = bytes;
     b->u.live.tag = tag;
@@ -385,6 +388,7 @@ static inline bool make_room(struct mem *m)
 int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
               struct mem_block **out, struct err *e)
 {
+    struct free_set *set;
     struct mem_block *b;
     uint64_t size;
 
@@ -399,13 +403,14 @@ int mem_alloc(struct mem *m, uint64_t bytes, struct mem_tag tag,
     if (!make_room(m)) return err_nomem(e);
     size = m->divides ? mem_round(&m->config, bytes)
                       : round_up(bytes, MIN_BLOCK);
-    b = take_cached(m, size);
+    set = size <= SMALL_MAX ? &m->pool[POOL_SMALL] : &m->pool[POOL_LARGE];
+    b = take_cached(m, set, size);
     if (b == NULL) {
         int rc = take_new(m, bytes, size, tag, out, e);
         if (rc != ERR_OK) return rc;
         b = *out;
     }
-    hand_out(m, b, bytes, size, tag);
+    hand_out(m, set, b, bytes, size, tag);
     *out = b;
     return ERR_OK;
 }
@@ -419,7 +424,7 @@ static inline void absorb_next(struct mem *m, struct mem_block *b)
 
     b->size += n->size;
     b->next = n->next;
-    if (b->next != NULL) b->next->prev = b;
+    b->next->prev = b;
     block_drop(&m->store, n);
 }
 
@@ -433,12 +438,12 @@ void mem_release(struct mem *m, struct mem_block *b)
     set = &m->pool[b->pool];
     count_free(m, b);
     if (m->config.counters) mem_counters_merge(m, b);
-    if (b->prev != NULL && b->prev->state == BLOCK_FREE) {
+    if (b->prev->state == BLOCK_FREE) {
         b = b->prev;
         free_set_remove(set, b);
         absorb_next(m, b);
     }
-    if (b->next != NULL && b->next->state == BLOCK_FREE) {
+    if (b->next->state == BLOCK_FREE) {
         free_set_remove(set, b->next);
         absorb_next(m, b);
     }

@@ -1,10 +1,11 @@
 /*
 ** block.h - the allocator's block records (internal to mem).
 **
-** A segment is a run of blocks that tile it, linked by prev and next. A block
-** is live (handed out), free (cached, in a free set) or unused (a record that
-** describes no memory). Records are 64 bytes, come from chunks and go back to
-** a list, so that an event never calls malloc.
+** A segment is a run of blocks that tile it, linked by prev and next between
+** two edges, which are one record of the allocator's. A block is live (handed
+** out), free (cached, in a free set) or unused (a record that describes no
+** memory). Records are 64 bytes, come from chunks and go back to a list, so
+** that an event never calls malloc.
 */
 #ifndef MEM_BLOCK_H
 #define MEM_BLOCK_H
@@ -15,8 +16,13 @@
 
 #include "mem/mem.h"
 
-/* BLOCK_UNMAPPED: addresses of an expandable segment without memory. */
-enum block_state { BLOCK_UNUSED, BLOCK_FREE, BLOCK_LIVE, BLOCK_UNMAPPED };
+/* BLOCK_UNMAPPED: addresses of an expandable segment without memory.
+** BLOCK_EDGE: what stands before a segment's first block and after its last;
+** links to it are read and written as any other's, and only what its state is
+** means anything. */
+enum block_state {
+    BLOCK_UNUSED, BLOCK_FREE, BLOCK_LIVE, BLOCK_UNMAPPED, BLOCK_EDGE
+};
 
 struct mem_block {
     uint64_t addr, size;            /* bytes */
@@ -47,7 +53,14 @@ struct mem_block {
 ** two free neighbours never exist. Expandable segments are not counted so. */
 static inline bool block_is_split(const struct mem_block *b)
 {
-    return !b->expandable && (b->prev != NULL || b->next != NULL);
+    return !b->expandable
+        && (b->prev->state != BLOCK_EDGE || b->next->state != BLOCK_EDGE);
+}
+
+/* Of a segment, or a range. */
+static inline bool block_is_first(const struct mem_block *b)
+{
+    return b->state != BLOCK_UNUSED && b->prev->state == BLOCK_EDGE;
 }
 
 enum { BLOCK_CHUNK = 255 };

@@ -65,19 +65,19 @@ void mem_counters_merge(struct mem *m, const struct mem_block *b)
     int64_t n = 0, bytes = 0, size = (int64_t)b->size;
 
     if (b->expandable) return;
-    if (prev != NULL && prev->state == BLOCK_FREE) {
+    if (prev->state == BLOCK_FREE) {
         n--;
         bytes -= (int64_t)prev->size;
         size += (int64_t)prev->size;
         prev = prev->prev;
     }
-    if (next != NULL && next->state == BLOCK_FREE) {
+    if (next->state == BLOCK_FREE) {
         n--;
         bytes -= (int64_t)next->size;
         size += (int64_t)next->size;
         next = next->next;
     }
-    if (prev != NULL || next != NULL) {
+    if (prev->state != BLOCK_EDGE || next->state != BLOCK_EDGE) {
         n++;
         bytes += size;
     }

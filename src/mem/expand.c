@@ -50,7 +50,7 @@ static struct mem_block *cut(struct mem *m, struct mem_block *b,
     *r = (struct mem_block){.addr = b->addr + bytes, .size = b->size - bytes,
                             .prev = b, .next = b->next, .pool = b->pool,
                             .expandable = true};
-    if (r->next != NULL) r->next->prev = r;
+    r->next->prev = r;
     b->next = r;
     b->size = bytes;
     return r;
@@ -63,7 +63,7 @@ static void absorb(struct mem *m, struct mem_block *b)
 
     b->size += n->size;
     b->next = n->next;
-    if (b->next != NULL) b->next->prev = b;
+    b->next->prev = b;
     block_drop(&m->store, n);
 }
 
@@ -73,7 +73,7 @@ static struct mem_block *join(struct mem *m, struct mem_block *b)
 {
     bool mapped = b->state == BLOCK_FREE;
 
-    if (b->prev != NULL && b->prev->state == b->state) {
+    if (b->prev->state == b->state) {
         b = b->prev;
         if (mapped)
             free_set_remove(&m->pool[b->pool], b);
@@ -81,7 +81,7 @@ static struct mem_block *join(struct mem *m, struct mem_block *b)
             unmapped_remove(m, b);
         absorb(m, b);
     }
-    if (b->next != NULL && b->next->state == b->state) {
+    if (b->next->state == b->state) {
         if (mapped)
             free_set_remove(&m->pool[b->pool], b->next);
         else
@@ -113,7 +113,7 @@ static struct mem_block *map(struct mem *m, struct mem_block *b,
 
 static bool is_spare(const struct mem_block *b)
 {
-    return b != NULL && b->state != BLOCK_LIVE;
+    return b->state == BLOCK_FREE || b->state == BLOCK_UNMAPPED;
 }
 
 /* Whether cached and unmapped blocks from b on hold size bytes. */
@@ -135,6 +135,7 @@ static int new_range(struct mem *m, int pool, struct mem_block **out,
     if (rc != ERR_OK) return rc;
     b = block_take(&m->store);
     *b = (struct mem_block){.addr = addr, .size = bytes,
+                            .prev = &m->edge, .next = &m->edge,
                             .pool = (uint8_t)pool, .expandable = true};
     mem_unmapped_insert(m, b);
     *out = b;
@@ -187,8 +188,7 @@ int mem_expand(struct mem *m, uint64_t size, int pool, struct mem_block **out,
 /* What a block could become where it lies. */
 static uint64_t could_be(const struct mem_block *b)
 {
-    return b->size + (b->next != NULL && b->next->state == BLOCK_UNMAPPED
-                      ? b->next->size : 0);
+    return b->size + (b->next->state == BLOCK_UNMAPPED ? b->next->size : 0);
 }
 
 struct mem_block *mem_expand_fit(struct mem *m, struct mem_block *b)
@@ -211,7 +211,7 @@ static uint64_t whole_pages(const struct mem *m, const struct mem_block *b,
     uint64_t page = page_of(m, b->pool), base, first, last;
     const struct mem_block *from = b;
 
-    while (from->prev != NULL) from = from->prev;
+    while (!block_is_first(from)) from = from->prev;
     base = from->addr;
     first = (b->addr - base + page - 1) / page * page;
     last = (b->addr + b->size - base) / page * page;

@@ -58,6 +58,7 @@ struct mem {
     struct baseline baseline;
     uint64_t retries, ooms, segment_gets, segment_puts;
     struct mem_block *unmapped[2];      /* by address, linked by set.right */
+    struct mem_block edge;      /* of every segment */
     struct free_set pool[2];    /* small, large */
     struct tally tally[MEM_STAT_COUNT][MEM_SCOPE_COUNT];
 

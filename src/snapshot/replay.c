@@ -186,7 +186,7 @@ static void settle(struct run *r, struct lane *l,
         struct mem_block *b = free_set_fit(&l->m->pool[1], size);
         int64_t at, start;
 
-        if (b == NULL || b->addr == x->addr || b->prev == NULL) return;
+        if (b == NULL || b->addr == x->addr || block_is_first(b)) return;
         if (size < l->m->config.max_split_bytes
             && b->size >= l->m->config.max_split_bytes)
             return;

@@ -263,7 +263,7 @@ static bool list_segments(const struct mem *m, const struct mem_block ***out,
     *n = 0;
     for (const struct block_chunk *c = m->store.chunks; c; c = c->next)
         for (int i = 0; i < BLOCK_CHUNK; i++)
-            if (c->block[i].state != BLOCK_UNUSED && c->block[i].prev == NULL)
+            if (block_is_first(&c->block[i]))
                 list[(*n)++] = &c->block[i];
     qsort(list, *n, sizeof *list, by_address);
     *out = list;
@@ -298,7 +298,8 @@ static bool put_segment(struct writer *w, const struct mem_block *first)
     uint64_t total = 0, allocated = 0, requested = 0;
     bool ok = true;
 
-    for (const struct mem_block *b = first; b != NULL; b = b->next) {
+    for (const struct mem_block *b = first; b->state != BLOCK_EDGE;
+         b = b->next) {
         total += b->size;
         if (b->state != BLOCK_LIVE) continue;
         allocated += b->size;
@@ -318,7 +319,8 @@ static bool put_segment(struct writer *w, const struct mem_block *first)
     put_string(w, "blocks");
     put_op(w, ']');
     put_op(w, '(');
-    for (const struct mem_block *b = first; b != NULL && ok; b = b->next)
+    for (const struct mem_block *b = first; b->state != BLOCK_EDGE && ok;
+         b = b->next)
         ok = put_block(w, b);
     put_op(w, 'e');
     put_op(w, 'u');
