@@ -62,10 +62,13 @@ struct tensor ten_acc(struct step *s, enum category c, const char *op,
 
 void ten_free(struct step *s, struct tensor *t)
 {
-    if (s->watching && t->b != NULL) watch_drop(s, t->b);
-    mem_release(s->mem, t->b);
-    t->b = NULL;
+    struct mem_block *b = t->b;
+
     t->m.p = NULL;
+    if (b == NULL) return;
+    t->b = NULL;
+    if (s->watching) watch_drop(s, b);
+    mem_release(s->mem, b);
 }
 
 void ten_free_all(struct step *s, struct tensor *t, size_t n)
