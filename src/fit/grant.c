@@ -19,13 +19,13 @@ struct search {
 static int fits(struct search *q, int64_t n, bool *out, struct err *e)
 {
     bool known = q->ground.tokens > 0;
-    struct trial t;
+    struct trial t = {.ranks = 0};
     int rc = trial_run(q->s, q->limit, n, known ? &q->ground : NULL,
                        &q->tried.desk[0], &t, e);
 
     if (rc != ERR_OK) return rc;
     *out = t.fits;
-    return known && t.fits ? tried_note(&q->tried, n, t.decisions, e)
+    return known && t.fits ? tried_note(&q->tried, n, &t, e)
                            : ERR_OK;
 }
 

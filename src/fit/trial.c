@@ -2,6 +2,7 @@
 #include "fit/trial.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/num.h"
 #include "base/random.h"
@@ -123,17 +124,16 @@ int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
 
 /* ---- a trial ------------------------------------------------------------- */
 
-static uint64_t decisions_of(const struct ranks *r)
+static void note_decisions(const struct ranks *r, struct trial *out)
 {
-    uint64_t h = r->idle;
     int64_t i;
 
     for (i = 0; i < r->w->plan->cp; i++) {
         const struct ranks_one *o = &r->one[i];
         if (r->idle >> i & 1) continue;
-        h = random_mix(h ^ o->stats.decisions) + (uint64_t)dry_dispatch(o);
+        out->decisions[i] = random_mix(o->stats.decisions)
+                          + (uint64_t)dry_dispatch(o);
     }
-    return h;
 }
 
 int trial_run(const struct shape *s, int64_t limit, int64_t tokens,
@@ -144,17 +144,18 @@ int trial_run(const struct shape *s, int64_t limit, int64_t tokens,
     struct dry d;
     int rc = plan_tokens(s, tokens, &p, e);
 
-    out->decisions = 0;
+    memset(out->decisions, 0, sizeof out->decisions);
     if (rc != ERR_OK) return answered(rc, &out->fits);
     dry_fill(&d, s, &p.batch, &p.plan, limit);
     if (g != NULL) {
         if (!g->whole) d.r.enough = TRIAL_WAVES;
         d.r.idle = idle_in(&p.plan, tokens, g);
+        if (out->ranks != 0) d.r.idle |= ~out->ranks;
         d.r.threads = 1;
         d.r.desk = desk;
     }
     rc = ranks_run(&d.r, e);
-    if (rc == ERR_OK) out->decisions = decisions_of(&d.r);
+    if (rc == ERR_OK) note_decisions(&d.r, out);
     ranks_close(&d.r);
     planned_free(&p);
     return answered(rc, &out->fits);

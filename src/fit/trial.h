@@ -33,8 +33,10 @@ struct ground {
 int trial_ground(const struct shape *s, int64_t limit, int64_t tokens,
                  struct ground *out, bool *fits, struct err *e) MUST_CHECK;
 struct trial {
+    uint64_t ranks;         /* that run, a bit each, the caller's; 0: all */
     bool fits;
-    uint64_t decisions;     /* of the allocators that ran (mem.h) */
+    uint64_t decisions[PLAN_MAX_RANKS];     /* of a rank's allocator (mem.h);
+                               0: it was left out */
 };
 
 /* Without a ground all of it runs, on all cores; with one, in this thread, and

@@ -13,61 +13,101 @@
 
 /* ---- what is known ------------------------------------------------------- */
 
+static int64_t ranks_of(const struct tried *all)
+{
+    return all->s->options.cp;
+}
+
 void tried_free(struct tried *all)
 {
     int i;
 
-    for (i = 0; i < PLAN_MAX_RANKS; i++) ranks_desk_close(&all->desk[i]);
-    free(all->one);
+    for (i = 0; i < PLAN_MAX_RANKS; i++) {
+        ranks_desk_close(&all->desk[i]);
+        free(all->rank[i].one);
+    }
 }
 
-/* The first that is not below tokens; n: none. */
-static int64_t find(const struct tried *all, int64_t tokens)
+/* The first entry that is not below tokens; n: none. */
+static int64_t find(const struct tried_rank *r, int64_t tokens)
 {
-    int64_t lo = 0, hi = all->n;
+    int64_t lo = 0, hi = r->n;
 
     while (lo < hi) {
         int64_t mid = lo + (hi - lo) / 2;
-        if (all->one[mid].tokens < tokens) lo = mid + 1;
+        if (r->one[mid].tokens < tokens) lo = mid + 1;
         else hi = mid;
     }
     return lo;
 }
 
-static bool is_known(const struct tried *all, int64_t tokens)
+static bool is_known(const struct tried_rank *r, int64_t tokens)
 {
-    int64_t i = find(all, tokens);
+    int64_t i = find(r, tokens);
 
-    return i < all->n && all->one[i].tokens == tokens;
+    return i < r->n && r->one[i].tokens == tokens;
 }
 
-int tried_note(struct tried *all, int64_t tokens, uint64_t decisions,
+static int note_rank(struct tried_rank *r, int64_t tokens, uint64_t decisions,
+                     struct err *e)
+{
+    int64_t i = find(r, tokens), cap = num_max(64, 2 * r->cap);
+
+    if (i < r->n && r->one[i].tokens == tokens) return ERR_OK;
+    if (r->n == r->cap) {
+        struct tried_one *t = realloc(r->one, (size_t)cap * sizeof *t);
+        if (t == NULL) return err_nomem(e);
+        r->one = t;
+        r->cap = cap;
+    }
+    memmove(r->one + i + 1, r->one + i, (size_t)(r->n - i) * sizeof *r->one);
+    r->one[i] = (struct tried_one){tokens, decisions};
+    r->n++;
+    return ERR_OK;
+}
+
+int tried_note(struct tried *all, int64_t tokens, const struct trial *t,
                struct err *e)
 {
-    int64_t i = find(all, tokens), cap = num_max(64, 2 * all->cap);
+    int rc = ERR_OK;
+    int64_t i;
 
-    if (i < all->n && all->one[i].tokens == tokens) return ERR_OK;
-    if (all->n == all->cap) {
-        struct tried_one *t = realloc(all->one, (size_t)cap * sizeof *t);
-        if (t == NULL) return err_nomem(e);
-        all->one = t;
-        all->cap = cap;
-    }
-    memmove(all->one + i + 1, all->one + i,
-            (size_t)(all->n - i) * sizeof *all->one);
-    all->one[i] = (struct tried_one){tokens, decisions};
-    all->n++;
-    return ERR_OK;
+    for (i = 0; i < ranks_of(all) && rc == ERR_OK; i++)
+        if (t->ranks == 0 || t->ranks >> i & 1)
+            rc = note_rank(&all->rank[i], tokens, t->decisions[i], e);
+    return rc;
 }
 
 void tried_drop(struct tried *all, int64_t tokens)
 {
-    all->n = find(all, tokens);
+    int64_t i;
+
+    for (i = 0; i < ranks_of(all); i++)
+        all->rank[i].n = find(&all->rank[i], tokens);
+}
+
+/* The least number from from on that some rank has; INT64_MAX: none. */
+static int64_t next_tokens(const struct tried *all, int64_t from)
+{
+    int64_t least = INT64_MAX, i;
+
+    for (i = 0; i < ranks_of(all); i++) {
+        const struct tried_rank *r = &all->rank[i];
+        int64_t k = find(r, from);
+        if (k < r->n) least = num_min(least, r->one[k].tokens);
+    }
+    return least;
 }
 
 int64_t tried_count(const struct tried *all, int64_t from, int64_t to)
 {
-    return find(all, to) - find(all, from);
+    int64_t n = 0;
+
+    while ((from = next_tokens(all, from)) < to) {
+        from++;
+        n++;
+    }
+    return n;
 }
 
 /* ---- a list, tried ------------------------------------------------------- */
@@ -75,9 +115,8 @@ int64_t tried_count(const struct tried *all, int64_t from, int64_t to)
 /* Numbers, ascending, that threads take one after another. */
 struct batch_of {
     struct tried *all;
-    int64_t *tokens;
-    struct trial *trial;            /* [n] beside them */
-    int64_t n;
+    struct planned_trial { int64_t tokens; struct trial trial; } *one;
+    int64_t n, cap;
     atomic_llong next;
     atomic_llong end;               /* the first that is of no use any more */
 };
@@ -102,9 +141,9 @@ static void *look(void *arg)
     l->at = -1;
     l->rc = ERR_OK;
     while ((k = atomic_fetch_add(&b->next, 1)) < atomic_load(&b->end)) {
-        l->rc = trial_run(all->s, all->limit, b->tokens[k], all->ground,
-                          l->desk, &b->trial[k], &l->e);
-        if (l->rc == ERR_OK && b->trial[k].fits) continue;
+        l->rc = trial_run(all->s, all->limit, b->one[k].tokens, all->ground,
+                          l->desk, &b->one[k].trial, &l->e);
+        if (l->rc == ERR_OK && b->one[k].trial.fits) continue;
         l->at = k;
         least_put(&b->end, k);
         return NULL;
@@ -147,81 +186,159 @@ static int try_all(struct tried *all, struct batch_of *b, int64_t *hole,
     int rc = look_at_all(b, e);
 
     end = atomic_load(&b->end);
-    if (rc == ERR_OK && end < b->n) *hole = b->tokens[end];
+    if (rc == ERR_OK && end < b->n) *hole = b->one[end].tokens;
     for (i = 0; i < end && rc == ERR_OK; i++)
-        rc = tried_note(all, b->tokens[i], b->trial[i].decisions, e);
+        rc = tried_note(all, b->one[i].tokens, &b->one[i].trial, e);
     return rc;
 }
 
 /* ---- what to try --------------------------------------------------------- */
 
-static void put(struct batch_of *b, int64_t tokens)
+/* A number for the ranks that have not run it. */
+static int put(struct batch_of *b, int64_t tokens, uint64_t ranks,
+               struct err *e)
 {
-    if (is_known(b->all, tokens)) return;
-    if (b->n > 0 && b->tokens[b->n - 1] >= tokens) return;
-    b->tokens[b->n++] = tokens;
+    int64_t i, cap = num_max(64, 2 * b->cap);
+
+    for (i = 0; i < ranks_of(b->all); i++)
+        if (is_known(&b->all->rank[i], tokens)) ranks &= ~(UINT64_C(1) << i);
+    if (ranks == 0) return ERR_OK;
+    if (b->n == b->cap) {
+        struct planned_trial *p = realloc(b->one, (size_t)cap * sizeof *p);
+        if (p == NULL) return err_nomem(e);
+        b->one = p;
+        b->cap = cap;
+    }
+    b->one[b->n].tokens = tokens;
+    b->one[b->n++].trial.ranks = ranks;
+    return ERR_OK;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const struct planned_trial *x = a, *y = b;
+
+    return (x->tokens > y->tokens) - (x->tokens < y->tokens);
+}
+
+/* Ascending, each number once, with all that run of it. */
+static void sort(struct batch_of *b)
+{
+    int64_t i, n = 0;
+
+    qsort(b->one, (size_t)b->n, sizeof *b->one, compare);
+    for (i = 0; i < b->n; i++) {
+        if (n > 0 && b->one[n - 1].tokens == b->one[i].tokens)
+            b->one[n - 1].trial.ranks |= b->one[i].trial.ranks;
+        else
+            b->one[n++] = b->one[i];
+    }
+    b->n = n;
 }
 
 /* Both ends, and of each stretch one: no period of segments is met again and
 ** again. */
-static void put_spread(struct batch_of *b, int64_t from, int64_t to)
+static int put_spread(struct batch_of *b, int64_t from, int64_t to,
+                      struct err *e)
 {
     int64_t s = b->all->stretch, k;
+    uint64_t ranks = UINT64_MAX >> (64 - ranks_of(b->all));
+    int rc = put(b, from, ranks, e);
 
-    put(b, from);
-    for (k = from / s; k <= to / s; k++) {
+    for (k = from / s; k <= to / s && rc == ERR_OK; k++) {
         int64_t at = k * s + (int64_t)(random_mix((uint64_t)k) % (uint64_t)s);
-        if (at > from && at < to) put(b, at);
+        if (at > from && at < to) rc = put(b, at, ranks, e);
     }
-    put(b, to);
+    return rc == ERR_OK ? put(b, to, ranks, e) : rc;
 }
 
-/* Tokens from entry i to the next where something may lie between; 0: not. */
-static int64_t gap(const struct tried *all, int64_t i)
+/* Tokens from a rank's entry i to the next where something may lie between;
+** 0: not. */
+static int64_t gap(const struct tried *all, int64_t rank, int64_t i)
 {
-    const struct tried_one *t = &all->one[i];
+    const struct tried_one *t = &all->rank[rank].one[i];
     int64_t apart = t[1].tokens - t[0].tokens;
 
     return t[0].decisions != t[1].decisions && apart > all->finest ? apart : 0;
 }
 
-/* The middles of neighbours that decided otherwise, the widest apart first:
-** all that are half as wide or more, or the highest of them, as far as there
-** are trials left. */
-static void put_middles(struct batch_of *b, int64_t from, int64_t to)
+/* The middles of a rank's neighbours that decided otherwise, of those that are
+** wider apart than least. */
+static int put_rank(struct batch_of *b, int64_t rank, int64_t from, int64_t to,
+                    int64_t least, struct err *e)
 {
     const struct tried *all = b->all;
-    int64_t first = find(all, from), last = find(all, to), widest = 0, n = 0, i;
-    int64_t left = all->most - (last - first);
+    const struct tried_rank *r = &all->rank[rank];
+    int64_t first = find(r, from), last = find(r, to), i;
+    int rc = ERR_OK;
 
-    for (i = first; i < last; i++) widest = num_max(widest, gap(all, i));
-    if (widest == 0) return;
-    for (i = first; i < last; i++) n += gap(all, i) > widest / 2;
-    for (i = first; i < last; i++) {
-        if (gap(all, i) <= widest / 2 || n-- > left) continue;
-        put(b, all->one[i].tokens + gap(all, i) / 2);
+    for (i = first; i < last && rc == ERR_OK; i++) {
+        int64_t g = gap(all, rank, i);
+        if (g > least)
+            rc = put(b, r->one[i].tokens + g / 2, UINT64_C(1) << rank, e);
     }
+    return rc;
+}
+
+/* Ranks that ran, in all numbers from from to before to. */
+static int64_t runs(const struct tried *all, int64_t from, int64_t to)
+{
+    int64_t n = 0, rank, i;
+
+    for (rank = 0; rank < ranks_of(all); rank++) {
+        const struct tried_rank *r = &all->rank[rank];
+        int64_t last = find(r, to);
+        for (i = find(r, from); i < last; i++) n += r->one[i].decisions != 0;
+    }
+    return n;
+}
+
+/* The highest alone, of so many ranks together. */
+static void trim(struct batch_of *b, int64_t left)
+{
+    int64_t i = b->n;
+
+    while (i > 0 && left > 0)
+        left -= __builtin_popcountll(b->one[--i].trial.ranks);
+    b->n -= i;
+    memmove(b->one, b->one + i, (size_t)b->n * sizeof *b->one);
+}
+
+/* The widest apart first: all that are half as wide or more, or the highest of
+** them, as far as there are trials left: each of all ranks that run. */
+static int put_middles(struct batch_of *b, int64_t from, int64_t to,
+                       struct err *e)
+{
+    const struct tried *all = b->all;
+    int64_t left = all->most * runs(all, to, to + 1) - runs(all, from, to);
+    int64_t widest = 0, rank, i;
+    int rc = ERR_OK;
+
+    for (rank = 0; rank < ranks_of(all); rank++) {
+        int64_t last = find(&all->rank[rank], to);
+        for (i = find(&all->rank[rank], from); i < last; i++)
+            widest = num_max(widest, gap(all, rank, i));
+    }
+    for (rank = 0; rank < ranks_of(all) && widest > 0 && rc == ERR_OK; rank++)
+        rc = put_rank(b, rank, from, to, widest / 2, e);
+    if (rc != ERR_OK || b->n == 0) return rc;
+    sort(b);
+    trim(b, left);
+    return ERR_OK;
 }
 
 int tried_check(struct tried *all, int64_t from, int64_t to, int64_t *hole,
                 struct err *e)
 {
-    int64_t room = num_max(all->most, (to - from) / all->stretch) + 4;
     struct batch_of b = {.all = all};
-    int rc = ERR_OK;
+    int rc = put_spread(&b, from, to, e);
 
     *hole = -1;
-    b.tokens = calloc((size_t)room, sizeof *b.tokens);
-    b.trial = calloc((size_t)room, sizeof *b.trial);
-    if (b.tokens == NULL || b.trial == NULL) rc = err_nomem(e);
-    else put_spread(&b, from, to);
-    while (rc == ERR_OK) {
+    while (rc == ERR_OK && b.n > 0) {
         rc = try_all(all, &b, hole, e);
         b.n = 0;
-        if (rc == ERR_OK && *hole < 0) put_middles(&b, from, to);
-        if (b.n == 0) break;
+        if (rc == ERR_OK && *hole < 0) rc = put_middles(&b, from, to, e);
     }
-    free(b.tokens);
-    free(b.trial);
+    free(b.one);
     return rc;
 }

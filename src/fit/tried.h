@@ -7,6 +7,8 @@
 ** sizes grow with the tokens, and so do their differences. Where neighbours
 ** decided otherwise the middle is tried, until they are next to each other. So
 ** a hole is looked for where there can be one, to the token, in few trials.
+** Ranks need none of each other on the dry device, so each has numbers of its
+** own: a rank does not run where another one's neighbours differ.
 ** Inside src/fit.
 */
 #ifndef FIT_TRIED_H
@@ -19,22 +21,25 @@ struct tried {
     const struct shape *s;
     const struct ground *ground;
     int64_t limit;
-    int64_t most;               /* trials between two numbers, about */
+    int64_t most;               /* trials of all ranks between two numbers,
+                                   about; or as many of single ranks */
     int64_t stretch;            /* tokens, of which one is tried at least */
     int64_t finest;             /* neighbours no further apart are let be */
     struct ranks_desk desk[PLAN_MAX_RANKS];     /* of threads; zeros at first */
-    /* numbers that fit, ascending */
-    struct tried_one { int64_t tokens; uint64_t decisions; } *one;
-    int64_t n, cap;
+    /* numbers that fit, of each rank, ascending */
+    struct tried_rank {
+        struct tried_one { int64_t tokens; uint64_t decisions; } *one;
+        int64_t n, cap;
+    } rank[PLAN_MAX_RANKS];
 };
 
 void tried_free(struct tried *all);
-/* What fits, from elsewhere. A number is noted once. */
-int tried_note(struct tried *all, int64_t tokens, uint64_t decisions,
+/* What a trial from elsewhere found to fit. A number is noted once. */
+int tried_note(struct tried *all, int64_t tokens, const struct trial *t,
                struct err *e) MUST_CHECK;
 /* Forgets what is not below tokens. */
 void tried_drop(struct tried *all, int64_t tokens);
-/* Numbers from from to before to that are known to fit. */
+/* Numbers from from to before to that were tried, of some ranks, and fit. */
 int64_t tried_count(const struct tried *all, int64_t from, int64_t to);
 
 /* Tries numbers from from to to, both too, on all cores. *hole is one that does

@@ -28,7 +28,7 @@ static void test_every_allocation_fails_once(void **state)
         .options = {.cp = 2, .tp = 1, .ep = 2, .profile = PLAN_NEW,
                     .owned_ms = -1},
         .lora_rank = 2, .head_rows = -1};
-    struct trial whole[2], got[2];
+    struct trial whole[2] = {{0}}, got[2] = {{0}};
     struct ground g = {0};
     struct err e;
     size_t n;
@@ -51,7 +51,8 @@ static void test_every_allocation_fails_once(void **state)
         if (rc != ERR_OK) assert_int_equal(rc, ERR_RUN);
         for (int i = 0; i < 2 && rc == ERR_OK; i++) {
             assert_true(got[i].fits);
-            assert_int_equal(got[i].decisions, whole[i].decisions);
+            assert_memory_equal(got[i].decisions, whole[i].decisions,
+                                sizeof got[i].decisions);
         }
         if (!reached) break;
     }

@@ -117,7 +117,7 @@ static void test_desk(void **state)
     struct ranks_desk desk = {NULL, NULL, NULL, NULL};
     struct ground g = {0};
     struct simulated at;
-    struct trial one, other;
+    struct trial one = {0}, other = {0}, alone = {0};
     struct shape s;
     struct err e;
     bool fits;
@@ -136,8 +136,17 @@ static void test_desk(void **state)
         assert_int_equal(trial_run(&s, at.needed, n, &g, &desk, &other, &e),
                          0);
         assert_int_equal(one.fits, other.fits);
-        assert_int_equal(one.decisions, other.decisions);
+        assert_memory_equal(one.decisions, other.decisions,
+                            sizeof one.decisions);
         yes += one.fits;
+        /* a rank that runs alone decides what it does among the others */
+        alone.ranks = UINT64_C(1) << i % 2;
+        assert_int_equal(trial_run(&s, at.needed, n, &g, &desk, &alone, &e),
+                         0);
+        if (!one.fits) continue;
+        assert_true(alone.fits && one.decisions[0] != 0);
+        assert_true(alone.decisions[i % 2] == one.decisions[i % 2]);
+        assert_true(alone.decisions[1 - i % 2] == 0);
     }
     assert_true(yes > 4 && yes < 16);
     ranks_desk_close(&desk);
@@ -211,7 +220,7 @@ static void test_trial_is_a_run(void **state)
     struct ground g = {0}, w = {.whole = true};
     struct simulated at;
     struct err e;
-    struct trial t, u;
+    struct trial t = {0}, u = {0};
     bool fits, whole, waves;
     int64_t limit, n, all, differ = 0, yes = 0, no = 0;
 
