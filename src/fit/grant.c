@@ -14,6 +14,7 @@ struct search {
     int64_t bad;            /* does not fit, or most + 1 */
     struct ground ground;   /* of a number that fitted; tokens 0: of none */
     struct tried tried;     /* what such trials found to fit */
+    int64_t holes;          /* that were met below a number that fits */
 };
 
 static int fits(struct search *q, int64_t n, bool *out, struct err *e)
@@ -97,11 +98,15 @@ static int64_t low(const struct search *q)
 static void set_trials(struct search *q)
 {
     int64_t ranks = num_min(GRANT_RANKS, num_max(2, q->s->options.cp));
+    int64_t events = ranks * GRANT_EVENTS;
 
-    q->tried.most = num_max(GRANT_TRIALS, ranks * GRANT_EVENTS
-                                           / num_max(1, q->ground.events));
-    q->tried.stretch = num_max(1, q->good / 100 / GRANT_TRIALS);
+    if (q->ground.full) events /= 2;
+    if (q->holes > 1) events *= 2;
+    q->tried.most = num_max(GRANT_TRIALS,
+                            events / num_max(1, q->ground.events));
     q->tried.finest = num_max(1, q->good / 100 / q->tried.most);
+    if (q->tried.stretch == 0)      /* else what is known would not be met */
+        q->tried.stretch = num_max(1, q->good / 100 / GRANT_TRIALS);
 }
 
 /* Whatever lies above a hole, less than a hundredth, has it in its window: the
@@ -128,9 +133,10 @@ static int settle(struct search *q, struct err *e)
         if (!ok) {
             q->ground.tokens = 0;       /* what it left out was of use */
         } else {
-            if (q->tried.most == 0) set_trials(q);
+            set_trials(q);
             rc = tried_check(&q->tried, low(q), q->good, &hole, e);
             if (rc != ERR_OK || hole < 0) return rc;
+            q->holes++;
         }
         tried_drop(&q->tried, hole);
         rc = below(q, hole, e);

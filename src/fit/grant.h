@@ -11,15 +11,20 @@
 ** at least where there are so many, and with more of them where the allocators
 ** of two neighbours decided otherwise (tried.h): until nothing is left between
 ** them, or the trials are used up. A hole between those is missed.
+**
+** Where a rank takes all but a thousandth of its device and none ran short, the
+** device's size ends the tokens, and half the trials do: holes are rare there.
+** Where the search has met two holes there are more of them, and it has twice
+** the trials.
 */
 #ifndef FIT_GRANT_H
 #define FIT_GRANT_H
 
 #include "fit/simulate.h"
 
-/* Trials at least, and events of the allocators in all of them together at
-** most, for each rank, of two at least and of GRANT_RANKS at most: more trials
-** where each has fewer. */
+/* Trials at least, and events of the allocators in all of them together, for
+** each rank, of two at least and of GRANT_RANKS at most: more trials where each
+** has fewer. */
 enum { GRANT_TRIALS = 64, GRANT_EVENTS = 6000000, GRANT_RANKS = 4 };
 #define GRANT_MOST (INT64_C(1) << 26)   /* tokens; more are not tried */
 

@@ -85,6 +85,22 @@ static int64_t for_waves(const struct ranks_one *o)
     return dry_taken(o) - (int64_t)o->wave[o->good - 1].got.start_bytes;
 }
 
+/* Where a rank that never ran short has taken what there is, more tokens end
+** at the size of the device; elsewhere at what allocators make of it. */
+static bool is_full(const struct ranks *r)
+{
+    int64_t limit = r->w->c->device_bytes > INT64_MAX
+                  ? INT64_MAX : (int64_t)r->w->c->device_bytes;
+    int64_t most = 0, i;
+
+    for (i = 0; i < r->w->plan->cp; i++) {
+        if (r->one[i].stats.retries > 0) return false;
+        most = num_max(most, dry_taken(&r->one[i]));
+    }
+    return limit - most <= limit / 1000;
+}
+
+/* What later trials are measured by, all of it from one run. */
 static void note_ground(const struct ranks *r, int64_t tokens,
                         struct ground *out)
 {
@@ -100,6 +116,7 @@ static void note_ground(const struct ranks *r, int64_t tokens,
             r->w->plan->rank[i].gdn_rows};
         out->most = num_max(out->most, out->rank[i].took);
     }
+    out->full = is_full(r);
     idle = idle_in(r->w->plan, tokens, out);
     for (i = 0; i < cp; i++)
         if ((idle >> i & 1) == 0)

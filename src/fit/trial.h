@@ -24,6 +24,8 @@ struct ground {
         int64_t attention_rows, gdn_rows;
     } rank[PLAN_MAX_RANKS];
     int64_t most;               /* that a rank took */
+    bool full;                  /* a rank took all but a thousandth of its
+                                   device, and none ran short of memory */
     int64_t events;             /* that a trial's allocators would have */
     bool whole;                 /* a trial leaves no wave out; the caller's */
 };
