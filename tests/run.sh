@@ -19,6 +19,7 @@ unit, sanitized|sh tests/run-unit.sh "$build-san"
 command line, sanitized|sh tests/run-cli.sh "$build-san"
 cuda, emulated|sh tests/run-unit.sh "$build-san" cuda
 unit|sh tests/run-unit.sh "$build"
+unit, threads|sh tests/run-unit.sh "$build-tsan"
 faults|sh tests/run-faults.sh "$build"
 scenarios, sanitized|sh tests/run-scenarios.sh "$build-san" - template fallbacks
 command line|sh tests/run-cli.sh "$build"
@@ -27,7 +28,6 @@ report|sh tests/run-report.sh "$build"
 cuda, interpreted|sh tests/ptx/run.sh "$build/ptx90" "$NVCC"
 cuda, tensor cores|sh tests/run-ptx.sh "$NVCC"
 fuzz corpus, sanitized|sh tests/run-corpus.sh "$build-san"
-unit, threads|sh tests/run-unit.sh "$build-tsan"
 fit, held to run|sh tests/fit-truth.sh "$build" 4
 cuda, the program|sh tests/run-emu.sh "$build"
 cuda, a wave counted|sh tests/wave/run.sh "$build"
