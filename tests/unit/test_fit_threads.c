@@ -58,7 +58,7 @@ static void same_every_time(int64_t cp)
 /* Where some trials do not fit, the lowest of them must decide. */
 static void test_trials_at_once(void **state)
 {
-    struct shape s = shape_of(4);
+    struct shape s = shape_of(2);
     struct grant first, x;
     struct err e;
     int i, again = sweep(1, 1);
