@@ -78,30 +78,6 @@ void ten_free_all(struct step *s, struct tensor *t, size_t n)
     for (i = 0; i < n; i++) ten_free(s, &t[i]);
 }
 
-/* Pointer arithmetic on integers: on dry the addresses are made up. */
-static void *advance(const struct mat *m, int64_t elements)
-{
-    if (m->p == NULL) return NULL;
-    return (void *)((uintptr_t)m->p +
-                    (uintptr_t)(elements * dtype_bytes(m->t)));
-}
-
-struct mat mat_cols(struct mat m, int64_t first, int64_t n)
-{
-    assert(first >= 0 && n >= 0 && first + n <= m.cols);
-    m.p = advance(&m, first);
-    m.cols = n;
-    return m;
-}
-
-struct mat mat_rows(struct mat m, int64_t first, int64_t n)
-{
-    assert(first >= 0 && n >= 0 && first + n <= m.rows);
-    m.p = advance(&m, first * m.ld);
-    m.rows = n;
-    return m;
-}
-
 struct mat mat_shape(struct mat m, int64_t rows, int64_t cols)
 {
     assert(m.ld == m.cols || m.rows <= 1);

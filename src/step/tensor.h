@@ -15,6 +15,8 @@
 #ifndef STEP_TENSOR_H
 #define STEP_TENSOR_H
 
+#include <assert.h>
+
 #include "step/rank_state.h"
 #include "step/watch.h"
 
@@ -36,10 +38,30 @@ struct tensor ten_to_act(struct step *s, enum category c, const char *op,
 /* A copy of columns [first, first + n) as a tensor of its own. */
 struct tensor ten_cols(struct step *s, enum category c, const char *op,
                        struct mat x, int64_t first, int64_t n);
-/* Columns [first, first + n) of every row. */
-struct mat mat_cols(struct mat m, int64_t first, int64_t n);
+/* Pointer arithmetic on integers: on dry the addresses are made up. */
+static inline void *mat_at(const struct mat *m, int64_t elements)
+{
+    if (m->p == NULL) return NULL;
+    return (void *)((uintptr_t)m->p +
+                    (uintptr_t)(elements * dtype_bytes(m->t)));
+}
+/* Columns [first, first + n) of every row. Here, so that what only a kernel
+** would read is not worked out on dry. */
+static inline struct mat mat_cols(struct mat m, int64_t first, int64_t n)
+{
+    assert(first >= 0 && n >= 0 && first + n <= m.cols);
+    m.p = mat_at(&m, first);
+    m.cols = n;
+    return m;
+}
 /* Rows [first, first + n). */
-struct mat mat_rows(struct mat m, int64_t first, int64_t n);
+static inline struct mat mat_rows(struct mat m, int64_t first, int64_t n)
+{
+    assert(first >= 0 && n >= 0 && first + n <= m.rows);
+    m.p = mat_at(&m, first * m.ld);
+    m.rows = n;
+    return m;
+}
 /* The same elements with other rows and columns; m must be packed. */
 struct mat mat_shape(struct mat m, int64_t rows, int64_t cols);
 
