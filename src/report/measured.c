@@ -128,8 +128,9 @@ void measured_sentence(const struct view *v, struct buf *out)
     s = spread_of(x, n);
     if (n > 0)
         buf_printf(out, "Of %d distinct measured forward peaks of dense "
-                   "models (cp 1, 400 rows and more) simulated ones lie "
-                   "within 1 %% of %d: median %.2f %%, at most %.1f %%.",
+                   "models (cp 1, 400 rows and more, 2,048 where whole layers "
+                   "run again) simulated ones lie within 1 %% of %d: median "
+                   "%.2f %%, at most %.1f %%.",
                    (int)n, (int)within, s.median, s.max);
     else if (all > 0)
         buf_printf(out, "None of %d distinct measured cells ran here.",
