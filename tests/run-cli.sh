@@ -92,7 +92,7 @@ for file; do
             code=0
             : >"$scratch/want1"
             : >"$scratch/want2"
-            case $text in '$\* '*) [ -z "$sanitized" ] || continue ;; esac
+            case $text in '$* '*) [ -z "$sanitized" ] || continue ;; esac
             command=${text#* } at=$line
             (cd "$scratch/work" && eval "$command") </dev/null \
                 >"$scratch/out" 2>"$scratch/err"
