@@ -346,6 +346,16 @@ static int read_checks(struct record_set *s, struct err *e)
     return rc;
 }
 
+/* Of a run that is over every case is marked: rows of another one are what is
+** left where cases.csv was cut. */
+static int check_marks(const struct record_set *s, struct err *e)
+{
+    if (s->run == NULL || !s->finished || s->uncommitted == 0) return ERR_OK;
+    return err_set(e, ERR_INPUT, "%s: %" PRId64 " rows of the files beside it "
+                   "are of no case that stands there (cut short? run again)",
+                   csv_origin(s->table[RECORD_CASES]), s->uncommitted);
+}
+
 /* The marks say how many rows there must be. */
 static int check_counts(const struct record_set *s, struct err *e)
 {
@@ -382,6 +392,7 @@ static int read_all(struct record_set *s, bool replaced, struct err *e)
         rc = read_kind(s, &kinds[k], &ids, e);
     if (rc == ERR_OK) rc = order_waves(s, e);
     if (rc == ERR_OK) rc = check_counts(s, e);
+    if (rc == ERR_OK) rc = check_marks(s, e);
     if (rc == ERR_OK) rc = read_checks(s, e);
     keyset_free(&ids);
     return rc;

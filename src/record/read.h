@@ -3,9 +3,9 @@
 **
 ** Wrong columns, ragged rows, quotes left open, anything but the numbers and
 ** words that belong there: ERR_INPUT with file and line. Rows of cases
-** without a commit mark are left out and counted. Rows are grouped by case,
-** and by wave within it, also those of a file that people have sorted, so a
-** look-up walks one wave's, never the file.
+** without a commit mark are left out and counted; in a finished run there are
+** none. Rows are grouped by case, and by wave within it, also those of a file
+** that people have sorted, so a look-up walks one wave's, never the file.
 */
 #ifndef RECORD_READ_H
 #define RECORD_READ_H

@@ -29,6 +29,9 @@ $ peakproof merge s2 s2; wc -l <s2/cases.csv; peakproof merge m s1 s2 s3 | head 
 ! peakproof: merge: s2 is one of the shards, and would be emptied first (choose another OUT)
 > 5
 > 12 cases: 0 out of memory, 0 refused, 0 failed
+$ cp -r s1 cut; sed -i '$d' cut/cases.csv; peakproof merge n cut s2 s3
+!* peakproof: cut/cases.csv: * rows of the files beside it are of no case that stands there (cut short? run again)
+= 3
 $ peakproof merge n s1 all
 ! peakproof: all/run.json: no whole: not of a run with --shard
 = 3

@@ -281,27 +281,42 @@ static void test_order(void **state)
     fixture_remove(dir);
 }
 
-/* Rows of a case without its mark: there, but not committed. */
-static void test_uncommitted(void **state)
+/* Takes the second case's mark away. */
+static void cut_mark(const char *dir)
 {
-    char *dir = write_run(true);
-    struct record_set *s;
     struct buf b = BUF_INIT;
     struct err e;
     char *at;
 
-    (void)state;
     assert_int_equal(file_read(fixture_path(dir, "cases.csv"), 1 << 20, &b,
                                &e), 0);
     at = strstr(b.data, "dry,s,\"two");
     assert_int_equal(file_write(fixture_path(dir, "cases.csv"), b.data,
                                 (size_t)(at - b.data), &e), 0);
+    buf_free(&b);
+}
+
+/* Rows of a case without its mark: of a run that is not over they are not
+** committed, of a finished one the mark is lost. */
+static void test_uncommitted(void **state)
+{
+    char *dir = write_run(false), *over = write_run(true);
+    struct record_set *s = NULL;
+    struct err e;
+
+    (void)state;
+    cut_mark(over);
+    assert_int_equal(record_read(over, &s, &e), ERR_INPUT);
+    assert_non_null(strstr(e.text, "/cases.csv: "));
+    assert_non_null(strstr(e.text, " rows of the files beside it are of no "
+                           "case that stands there"));
+    fixture_remove(over);
+    cut_mark(dir);
     s = read_run(dir);
     assert_int_equal(s->n_case, 1);
     assert_true(s->uncommitted > 0);
     assert_true(s->kase[0].n_row > 0);
     record_set_free(s);
-    buf_free(&b);
     fixture_remove(dir);
 }
 
