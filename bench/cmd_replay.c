@@ -48,14 +48,30 @@ static int one_setting(struct request *q, const char *set,
     return q->text.failed || q->idle.failed ? err_nomem(e) : ERR_OK;
 }
 
-/* The command line's settings, in order, over c. */
+/* Nobody could say which of two values of a key is meant. */
+static int check_once(const char *const *set, int n, struct err *e)
+{
+    int i, k;
+
+    for (i = 1; i < n; i++) {
+        size_t key = strcspn(set[i], "=") + 1;
+        for (k = 0; k < i; k++)
+            if (strncmp(set[i], set[k], key) == 0)
+                return err_set(e, ERR_USAGE, "--set: %.*s given twice (%s, "
+                               "%s)", (int)key - 1, set[i], set[k], set[i]);
+    }
+    return ERR_OK;
+}
+
+/* The command line's settings over c. */
 static int settings(const struct args *a, struct request *q,
                     struct mem_config *c, bool first, struct err *e)
 {
     const char *const *set;
-    int n, rc = ERR_OK;
+    int n, rc;
 
     set = args_list(a, "set", &n);
+    rc = check_once(set, n, e);
     for (int i = 0; rc == ERR_OK && i < n; i++)
         rc = one_setting(q, set[i], c, first, e);
     return rc;

@@ -152,6 +152,9 @@ $ head -c 100 $TOP/tests/fuzz/corpus/snapshot/protocol4 | peakproof replay -
 $ peakproof replay --set foo=1 none.pickle
 !* peakproof: --set: foo: not a setting of the allocator*
 = 2
+$ peakproof replay --set limit=? --set max_split_size_mb=20 --set limit=5G none.pickle
+! peakproof: --set: limit given twice (limit=?, limit=5G)
+= 2
 $ peakproof replay --set limit=0 none.pickle
 ! peakproof: --set: limit: "0" is not a number of bytes (80G, 80Gi)
 = 2
