@@ -61,20 +61,25 @@ static int make_plan(struct run_work *w, struct err *e)
     return rc;
 }
 
-/* A recorded histogram must cover the case; experts beyond its last got
-** nothing. */
-static int check_histogram(const struct scenario_case *c,
-                           const struct routing *r, const struct model *m,
-                           struct err *e)
+/* An expert that is named must be there, and a recorded histogram cover the
+** case; experts beyond its last got nothing. */
+static int check_routing(const struct scenario_case *c,
+                         const struct routing *r, const struct model *m,
+                         struct err *e)
 {
     int64_t i;
     int rc = ERR_OK;
 
     for (i = 0; i < r->n_each && rc == ERR_OK; i++)
-        rc = check_histogram(c, &r->each[i], m, e);
+        rc = check_routing(c, &r->each[i], m, e);
+    if (rc != ERR_OK) return rc;
+    if (r->kind == ROUTING_HOT && m->experts > 0 && r->expert >= m->experts)
+        return err_set(e, ERR_INPUT, "routing: hot_expert: must be below the "
+                       "model's experts, %" PRId64 ", not %" PRId64,
+                       m->experts, r->expert);
     if (r->kind != ROUTING_HISTOGRAM ||
         ((r->waves == 1 || r->waves >= c->waves) && r->layers >= m->layers &&
-         r->experts <= m->experts)) return rc;
+         r->experts <= m->experts)) return ERR_OK;
     return err_set(e, ERR_INPUT, "routing: the histogram has %" PRId64
                    " waves, %" PRId64 " layers and %" PRId64 " experts (%"
                    PRId64 ", %" PRId64 " and at most %" PRId64 " are "
@@ -93,7 +98,7 @@ int run_case_check(const struct scenario_case *c, struct err *e)
     rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
     if (rc == ERR_OK) param_list_free(&l);
     if (rc == ERR_OK) rc = mode_check(&c->mode, &m, e);
-    if (rc == ERR_OK) rc = check_histogram(c, &c->routing, &m, e);
+    if (rc == ERR_OK) rc = check_routing(c, &c->routing, &m, e);
     model_free(&m);
     return rc;
 }

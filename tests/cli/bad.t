@@ -202,6 +202,14 @@ $ peakproof run --out none case.lua -- key=histogram value=routes.csv
 ! peakproof: case.lua: case 'a': routing: the histogram has 1 waves, 1 layers and 1000 experts (1, 8 and at most 256 are needed)
 = 3
 
++ hot.lua
+| return {cases = {{name = "a", model = "tiny", cp = 2, ep = 2,
+|   batch = batch.lengths{300}, routing = {{hot_expert = 7, factor = 2},
+|     {hot_expert = 8, factor = 2}}}}}
+$ peakproof run --out none hot.lua
+! peakproof: hot.lua: case 'a': routing: hot_expert: must be below the model's experts, 8, not 8
+= 3
+
 $ ls none
 ! ls: cannot access 'none': No such file or directory
 = 2
