@@ -403,7 +403,8 @@ static int answer_case(const struct args *a, const struct scenario_set *set,
                        "them for the batches that it tries (say how many rows "
                        "are labelled, head_rows, in its place)", s->path,
                        c->name);
-    rc = model_load(c->model_path, c->layers, &p.model, e);
+    rc = run_case_check(s, c, e);
+    if (rc == ERR_OK) rc = model_load(c->model_path, c->layers, &p.model, e);
     if (rc != ERR_OK) return rc;
     told = (struct shape_told){
         c->softmax_offset, c->cp_attention, c->output_bytes,

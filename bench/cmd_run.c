@@ -179,11 +179,7 @@ static int check_jobs(const struct run *r, struct err *e)
 
     for (i = 0; i < r->n_job && rc == ERR_OK; i++) {
         const struct run_job *j = &r->job[i];
-        const struct scenario_case *c = &j->scenario->kase[j->index];
-        rc = run_case_check(c, e);
-        if (rc != ERR_OK)
-            err_wrap(e, "%s: case '%s'", c->origin != NULL ? c->origin
-                     : j->scenario->path, c->name);
+        rc = run_case_check(j->scenario, &j->scenario->kase[j->index], e);
     }
     return rc;
 }

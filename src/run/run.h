@@ -106,9 +106,11 @@ void run_case_died(const struct run_context *x, const struct scenario *s,
                    int64_t i, const char *how, struct case_result *out);
 void case_result_free(struct case_result *r);
 
-/* Checks what can be checked before anything is written: the model loads
-** and its experts divide. */
-int run_case_check(const struct scenario_case *c, struct err *e) MUST_CHECK;
+/* Checks what can be checked of a case of s before anything is written: its
+** model loads, experts and heads divide, and its routing is for the model. The
+** error names scenario and case. */
+int run_case_check(const struct scenario *s, const struct scenario_case *c,
+                   struct err *e) MUST_CHECK;
 
 /* Checks on random cases, the same in every run, into checks.csv: mirror
 ** against executor, lower bound, coverage of plans, peaks over routing

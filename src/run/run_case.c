@@ -88,19 +88,23 @@ static int check_routing(const struct scenario_case *c,
                    m->experts);
 }
 
-int run_case_check(const struct scenario_case *c, struct err *e)
+int run_case_check(const struct scenario *s, const struct scenario_case *c,
+                   struct err *e)
 {
     struct param_list l;
     struct model m;
+    bool loaded;
     int rc = model_load(c->model_path, c->layers, &m, e);
 
-    if (rc != ERR_OK) return rc;
-    rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
+    loaded = rc == ERR_OK;
+    if (loaded) rc = param_list_make(&m, c->ep, c->lora_rank, &l, e);
     if (rc == ERR_OK) param_list_free(&l);
     if (rc == ERR_OK) rc = mode_check(&c->mode, &m, e);
     if (rc == ERR_OK) rc = check_routing(c, &c->routing, &m, e);
-    model_free(&m);
-    return rc;
+    if (loaded) model_free(&m);
+    if (rc == ERR_OK) return rc;
+    return err_wrap(e, "%s: case '%s'", c->origin != NULL ? c->origin
+                    : s->path, c->name);
 }
 
 /* A device that computes has a router, and one EP rank receives what it

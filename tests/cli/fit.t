@@ -297,6 +297,28 @@ $ peakproof run --only pp modes.lua >a; code=$?; tail -n 1 a; exit $code
 ! peakproof: modes/pp: rank 0: pp: 2: the step has one pipeline stage, all layers on each rank (leave pp out; estimators alone are told of it)
 = 3
 
+# What run refuses of a case is no answer here either.
+
++ bad.lua
+| local function case(name, more)
+|   local c = {name = name, model = "tiny", cp = 2, ep = 2,
+|              batch = batch.lengths{500}}
+|   for key, value in pairs(more) do c[key] = value end
+|   return c
+| end
+| return {cases = {case("tp", {tp = 3}), case("grad", {grad = false}),
+|   case("loads", {routing = {loads = {{1, 1}}}}),
+|   case("hot", {routing = {hot_expert = 8, factor = 2}})}}
+$ for c in tp grad loads hot; do peakproof fit --memory 80G bad.lua --only $c; echo $?; done
+> 3
+> 3
+> 3
+> 3
+! peakproof: bad.lua: case 'tp': tp: 3 does not divide the 4 query heads (num_attention_heads)
+! peakproof: bad.lua: case 'grad': grad: a wave without gradients ends with the hidden states (use wave = "hidden")
+! peakproof: bad.lua: case 'loads': routing: the histogram has 1 waves, 1 layers and 2 experts (1, 4 and at most 8 are needed)
+! peakproof: bad.lua: case 'hot': routing: hot_expert: must be below the model's experts, 8, not 8
+
 # One shape at two scales is searched from one place: what fits is the same.
 
 $* for l in 4500,2700,900 35000,21000,7000; do peakproof fit --json --memory 77600M --lengths $l --ep 2 --layers 20 --routing cv=0.5 | grep -m 1 '"budget_tokens": [1-9]'; done | uniq | wc -l
