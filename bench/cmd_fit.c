@@ -342,8 +342,9 @@ static int answer_facts(const struct args *a, struct err *e)
     return rc;
 }
 
-/* "balanced", "cv=1.0", "cv=1.0,seed=3", "share=1.3". */
-static int read_routing(const struct args *a, struct routing *out,
+/* "balanced", "cv=1.0", "cv=1.0,seed=3", "share=1.3": no more than all that ep
+** ranks get. */
+static int read_routing(const struct args *a, int64_t ep, struct routing *out,
                         struct err *e)
 {
     const char *text = args_text(a, "routing"), *comma;
@@ -372,9 +373,12 @@ static int read_routing(const struct args *a, struct routing *out,
         out->kind = ROUTING_SHARE;
         out->share = x;
     }
-    return ok ? ERR_OK
-              : err_set(e, ERR_USAGE, "--routing: '%.40s' is not balanced, "
-                        "cv=1.0, cv=1.0,seed=3 or share=1.3", text);
+    if (!ok)
+        return err_set(e, ERR_USAGE, "--routing: '%.40s' is not balanced, "
+                       "cv=1.0, cv=1.0,seed=3 or share=1.3", text);
+    if (out->kind != ROUTING_SHARE || x <= (double)ep) return ERR_OK;
+    return err_set(e, ERR_USAGE, "--routing: share: must be at most ep, %"
+                   PRId64 ", not %g", ep, x);
 }
 
 /* One case of a scenario, as --only names it. */
@@ -420,7 +424,7 @@ static int answer_case(const struct args *a, const struct scenario_set *set,
     p.routing = c->routing;
     if (c->batch_kind == BATCH_LAYOUT) p.layout = c->layout;
     else p.batch = c->batch;        /* the scenario's */
-    if (args_has(a, "routing")) rc = read_routing(a, &p.routing, e);
+    if (args_has(a, "routing")) rc = read_routing(a, c->ep, &p.routing, e);
     if (rc == ERR_OK) rc = answer(a, &(struct fit_source){&p, NULL}, e);
     model_free(&p.model);
     return rc;
@@ -480,7 +484,7 @@ static int run(const struct args *a, struct err *e)
     if (a->n_operand > 0) return answer_facts(a, e);
     rc = plan_args_read(a, &p, e);
     if (rc != ERR_OK) return rc;
-    rc = read_routing(a, &p.routing, e);
+    rc = read_routing(a, p.options.ep, &p.routing, e);
     if (rc == ERR_OK) rc = answer(a, &(struct fit_source){&p, NULL}, e);
     shape_free(&p);
     return rc;

@@ -437,7 +437,8 @@ static int run_all(struct run *r, struct err *e)
     r->x.record = r->record;
     progress_init(&r->progress);
     rc = skip_kept(r, e);
-    if (!r->args->json && !r->x.totals) run_show_header(&r->x, &header);
+    if (rc == ERR_OK && !r->args->json && !r->x.totals)
+        run_show_header(&r->x, &header);
     if (rc == ERR_OK) rc = out_put(&header, e);
     if (rc == ERR_OK)
         rc = run_jobs(&r->x, r->job, r->n_job, r->workers, on_result, r, e);

@@ -124,6 +124,11 @@ $ peakproof fit --memory 80G --lengths 9000 --ep 2 --routing often
 # All digits of a seed count, and a number of too many is none.
 $* for s in 1 1234567890123456789 12345678901234; do peakproof fit --memory 80G --lengths 9000 --ep 2 --routing cv=0.12345678,seed=$s | sed -n 's/^simulated *later *\([0-9,]*\).*/\1/p'; done | sort -u | grep -c ,
 > 3
+$ for ep in 1 2; do peakproof fit --memory 80G --lengths 9000 --ep $ep --routing share=64; echo $?; done
+> 2
+> 2
+! peakproof: --routing: share: must be at most ep, 1, not 64
+! peakproof: --routing: share: must be at most ep, 2, not 64
 $ peakproof fit --memory 80G --lengths 9000 --ep 2 --routing share=1.2000000000000000000000000000000000000000000000000000000000000000
 ! peakproof: --routing: 'share=1.20000000000000000000000000000000' is not balanced, cv=1.0, cv=1.0,seed=3 or share=1.3
 = 2

@@ -447,6 +447,10 @@ $ for f in lens.lua m.json x-sequences.csv x-prefix-tree.csv; do cp $f keep; ech
 ! peakproof: r: holds a run of other scenarios or settings (repeat its command, or leave out --resume to replace it)
 $ peakproof run --resume --out r read.lua >table
 
+$ cp -r r bad; sed -i '2s/[0-9]*$/late/' bad/timings.csv; peakproof run --resume --out bad read.lua
+! peakproof: bad/timings.csv:2: ns: 'late' is not a whole number from 0 to 18014398509481983
+= 3
+
 $ peakproof run --misses 0 --out m two.lua >table; ls m/misses | wc -l
 > 2
 $ peakproof run --resume --misses 0 --out m two.lua >table; ls m/misses | wc -l
