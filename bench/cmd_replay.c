@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "base/json.h"
 #include "bench/snapshots.h"
 
@@ -231,6 +232,7 @@ static int put_files(const struct args *a, struct request *q, json_t *files,
                  ? ERR_OK : err_nomem(e);
         } else {
             if (i > 0) out_text("\n", 1);
+            if (text.len > 0) text_clean_lines(text.data, text.len);
             rc = out_put(&text, e);
         }
     }

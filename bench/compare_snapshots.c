@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/clean.h"
 #include "base/json.h"
 #include "bench/command.h"
 #include "bench/snapshots.h"
@@ -112,6 +113,8 @@ int snapshots_compare(const struct args *a, const struct account_ask *ask,
                                   js_text(a->operand[1]), "devices",
                                   p.list), e);
     json_decref(p.list);
+    if (rc == ERR_OK && p.text.len > 0)
+        text_clean_lines(p.text.data, p.text.len);
     if (rc == ERR_OK) return out_put(&p.text, e);
     buf_free(&p.text);
     return rc;

@@ -64,3 +64,19 @@ void text_clean(char *text)
         left -= n;
     }
 }
+
+void text_clean_lines(char *text, size_t n)
+{
+    char *p = text;
+
+    for (;;) {
+        size_t line = strcspn(p, "\n\t");
+        char after = p[line];
+
+        p[line] = '\0';
+        text_clean(p);
+        p += line;
+        if (p == text + n) return;
+        *p++ = after != '\0' ? after : '?';
+    }
+}

@@ -9,6 +9,9 @@
 /* What a terminal, JSON or XML must not see (controls, bytes that are no
 ** UTF-8) becomes '?', also where text was cut in the middle of a character. */
 void text_clean(char *text);
+/* The same of n bytes, which a NUL follows and some may be; tabs and the ends
+** of lines stay. */
+void text_clean_lines(char *text, size_t n);
 /* Bytes of the text before its first control character; n: it has none. */
 size_t text_plain(const char *text, size_t n);
 /* Bytes of the text before the first that is no UTF-8; n: all is. */

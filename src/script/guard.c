@@ -234,18 +234,11 @@ static int guard_load(lua_State *L)
 /* A terminal sees no control characters but tabs and the ends of lines. */
 static void put_clean(lua_State *L, const char *text, size_t len)
 {
-    char *copy = lua_newuserdatauv(L, len + 1, 0), *p = copy;
+    char *copy = lua_newuserdatauv(L, len + 1, 0);
 
     memcpy(copy, text, len);
     copy[len] = '\0';
-    while (p <= copy + len) {
-        size_t n = strcspn(p, "\n\t");
-        char after = p[n];
-        p[n] = '\0';
-        text_clean(p);
-        p[n] = after != '\0' ? after : '?';
-        p += n + 1;
-    }
+    text_clean_lines(copy, len);
     fwrite(copy, 1, len, stderr);
     lua_pop(L, 1);
 }

@@ -13,3 +13,15 @@ $ peakproof replay --json "$(printf "caf\351")" >j; code=$?; grep file j; (exit 
 >   "files": [
 >       "file": "caf?",
 = 3
+
+# What is printed for people holds no control characters, whatever the names
+# of files and folders hold.
+
+$ peakproof run --out "$(printf 'o\033[1m')" s.lua >a; cp $TOP/tests/golden/snapshots/basic.pickle "$(printf 'e\033[1m.pickle')"
+$ peakproof compare o* o* >a; peakproof replay e*.pickle >b; peakproof compare e*.pickle e*.pickle >c; LC_ALL=C grep -c "$(printf '\033')" a b c; grep -o 'e?\[1m.pickle' b; peakproof report o* >d; LC_ALL=C grep -c "$(printf '\033')" o*/accuracy.md
+> a:0
+> b:0
+> c:0
+> e?[1m.pickle
+> 0
+= 1

@@ -129,11 +129,24 @@ static void test_characters(void **state)
     assert_int_equal(text_plain("ab\ncd", 2), 2);
 }
 
+/* Tabs and ends of lines stay, a NUL in the midst does not, and what follows
+** the text is not touched. */
+static void test_lines(void **state)
+{
+    char s[] = "a\033\tb\n\n\0c\302\233\n\177\0\033";
+
+    (void)state;
+    text_clean_lines(s, 12);
+    assert_memory_equal(s, "a?\tb\n\n?c??\n?\0\033", sizeof s);
+    text_clean_lines(s + 12, 0);
+    assert_memory_equal(s + 12, "\0\033", 2);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mark), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_characters),
+        cmocka_unit_test(test_characters), cmocka_unit_test(test_lines),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

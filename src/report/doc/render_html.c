@@ -1,6 +1,7 @@
 /* render_html.c - one HTML page. */
 #include <string.h>
 
+#include "base/clean.h"
 #include "report/doc/render.h"
 
 static const char style[] =
@@ -168,6 +169,7 @@ static void put_block(const struct doc *d, const struct block *b,
 
 void render_html(const struct doc *d, const char *title, struct buf *out)
 {
+    size_t before = out->len;
     bool list = false;
     int64_t i;
 
@@ -185,4 +187,6 @@ void render_html(const struct doc *d, const char *title, struct buf *out)
     }
     if (list) buf_puts(out, "</ul>\n");
     buf_puts(out, "</body>\n</html>\n");
+    if (!out->failed)
+        text_clean_lines(out->data + before, out->len - before);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
 #include "report/doc/render.h"
 
 #define WIDTH 79
@@ -219,6 +220,7 @@ static void put_block(const struct doc *d, const struct block *b,
 
 void render_md(const struct doc *d, struct buf *out)
 {
+    size_t before = out->len;
     int64_t i;
 
     for (i = 0; i < d->n_block; i++) {
@@ -228,4 +230,6 @@ void render_md(const struct doc *d, struct buf *out)
         if (i > 0 && !joined) buf_putc(out, '\n');
         put_block(d, b, out);
     }
+    if (!out->failed && out->len > before)
+        text_clean_lines(out->data + before, out->len - before);
 }
