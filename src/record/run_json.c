@@ -27,7 +27,7 @@ static int set_list(json_t *o, const char *key, const char *const *words)
     int bad = 0;
 
     for (; words != NULL && *words != NULL; words++)
-        bad |= json_array_append_new(list, json_string(*words));
+        bad |= json_array_append_new(list, js_text(*words));
     return bad | json_object_set_new(o, key, list);
 }
 

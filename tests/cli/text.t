@@ -9,6 +9,11 @@ $ grep -c 'n?' caf*/cases.csv; grep -o "'caf?'" caf*/run.json; peakproof report 
 > 'caf?'
 > 1
 
+$ mkdir "$(printf 'd\351')"; mv s.lua d*/; peakproof run --out there d*/s.lua | tail -n 1; peakproof run --resume --out there d*/s.lua | tail -n 1 | grep -c '^1 case'; grep -c 'd?/s.lua"' there/run.json; mv d*/s.lua .
+>* 1 case: 0 out of memory, 0 refused, 0 failed; *
+> 1
+> 1
+
 $ peakproof replay --json "$(printf "caf\351")" >j; code=$?; grep file j; (exit $code)
 >   "files": [
 >       "file": "caf?",
