@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clean.h"
+
 /* o[key] = v, taking v over. A failed allocation, v NULL too, is remembered
 ** in *ok, so that a writer checks once. */
 static void set(json_t *o, const char *key, json_t *v, bool *ok)
@@ -215,10 +217,16 @@ int price_facts_to_json(const struct price_facts *f, json_t **out,
                         struct err *e)
 {
     json_t *o, *groups, *pending;
+    const char *ref = f->model_ref != NULL ? f->model_ref : "";
+    size_t n = strlen(ref);
     bool ok = true;
     int64_t i;
-    int rc = pending_json(f, &pending, &ok, e);
+    int rc;
 
+    if (text_valid(ref, n) < n)
+        return err_set(e, ERR_INPUT, "%s: a model whose name is not UTF-8 "
+                       "cannot stand in facts (call it otherwise)", ref);
+    rc = pending_json(f, &pending, &ok, e);
     if (rc != ERR_OK) return rc;
     o = json_object();
     put_wave(f, pending, o, &ok);

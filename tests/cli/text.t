@@ -9,6 +9,10 @@ $ grep -c 'n?' caf*/cases.csv; grep -o "'caf?'" caf*/run.json; peakproof report 
 > 'caf?'
 > 1
 
+$ cp $TOP/lua/models/tiny.json "$(printf 'm\351.json')"; peakproof plan --lengths 40 --model m?.json --facts
+! peakproof: m?.json: a model whose name is not UTF-8 cannot stand in facts (call it otherwise)
+= 3
+
 $ mkdir "$(printf 'd\351')"; mv s.lua d*/; peakproof run --out there d*/s.lua | tail -n 1; peakproof run --resume --out there d*/s.lua | tail -n 1 | grep -c '^1 case'; grep -c 'd?/s.lua"' there/run.json; mv d*/s.lua .
 >* 1 case: 0 out of memory, 0 refused, 0 failed; *
 > 1
