@@ -180,3 +180,9 @@ $ for f in $(peakproof help models | sed -n 's/^\([a-z0-9_]*\)  *attention.*/\1/
 > 10
 $ peakproof help estimators | grep -c '^[a-z0-9-]*  '
 > 12
+
+# The summary of scenarios has every key that a case takes.
+
++ keys.lua
+| return {cases = {{name = "a", model = "tiny", zzz = 1}}}
+$ peakproof list keys.lua 2>said; peakproof help scenarios >topic; for key in $(sed -n 's/.*known: \(.*\)).*/\1/p' said); do echo "$key" >>keys; grep -qw -- "$key" topic || echo "$key"; done; test $(wc -l <keys) -gt 30
