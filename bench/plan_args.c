@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/num.h"
+#include "bench/list_models.h"
 #include "run/data_dir.h"
 
 #define DEFAULT_MODEL "Qwen3.6-35B-A3B.json"
@@ -82,34 +83,50 @@ static int find_file(const char *name, const char *sub, const char *suffix,
     return ERR_OK;
 }
 
-int plan_args_model(const char *name, char **path, struct err *e)
-{
-    return find_file(name != NULL ? name : DEFAULT_MODEL, "models", ".json",
-                     NULL, path, e);
-}
-
 /* Names what may have been meant. */
 static int no_model(const char *name, struct err *e)
 {
-    return err_set(e, ERR_INPUT, "%s: no such model, here or shipped "
-                   "(peakproof list --models names those; of a folder name "
-                   "its config.json)", name);
+    char near[64];
+
+    list_models_nearest(name, near, sizeof near);
+    return err_set(e, ERR_INPUT, "%s: no such model, here or shipped (%s%s%s"
+                   "peakproof list --models names those; of a folder name "
+                   "its config.json)", name, *near ? "did you mean " : "",
+                   near, *near ? "? " : "");
+}
+
+/* The path of a config, malloc'ed, or "-". */
+static int find_model(const char *name, bool *shipped, char **out,
+                      struct err *e)
+{
+    struct stat st;
+    int rc = find_file(name != NULL ? name : DEFAULT_MODEL, "models", ".json",
+                       shipped, out, e);
+
+    if (rc != ERR_OK || strcmp(*out, "-") == 0) return rc;
+    if (stat(*out, &st) == 0 && !S_ISDIR(st.st_mode)) return ERR_OK;
+    rc = no_model(*out, e);
+    free(*out);
+    *out = NULL;
+    return rc;
+}
+
+int plan_args_model(const char *name, char **path, struct err *e)
+{
+    return find_model(name, NULL, path, e);
 }
 
 int plan_args_model_named(const char *name, char **out, struct err *e)
 {
     char *path;
-    struct stat st;
     bool shipped;
-    int rc = find_file(name != NULL ? name : DEFAULT_MODEL, "models", ".json",
-                       &shipped, &path, e);
+    int rc = find_model(name, &shipped, &path, e);
 
-    if (rc != ERR_OK) return rc;
-    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode)) {
-        rc = no_model(path, e);
+    if (rc == ERR_OK && strcmp(path, "-") == 0) {
+        rc = no_model(path, e);     /* it can be read once, cases are many */
         free(path);
-        return rc;
     }
+    if (rc != ERR_OK) return rc;
     *out = shipped ? strdup(name != NULL ? name : DEFAULT_MODEL)
                    : realpath(path, NULL);
     free(path);
@@ -123,16 +140,10 @@ static int read_model(const struct args *a, struct shape *out,
     const char *name = args_text(a, "model");
     int64_t layers = 0;
     char *path = NULL;
-    struct stat st;
     bool shipped = true;
     int rc = args_int(a, "layers", 1, 1 << 20, &layers, e);
 
-    if (rc == ERR_OK)
-        rc = find_file(name != NULL ? name : DEFAULT_MODEL, "models",
-                       ".json", &shipped, &path, e);
-    if (rc == ERR_OK && strcmp(path, "-") != 0 &&
-        (stat(path, &st) != 0 || S_ISDIR(st.st_mode)))
-        rc = no_model(path, e);
+    if (rc == ERR_OK) rc = find_model(name, &shipped, &path, e);
     if (rc == ERR_OK) rc = model_load(path, layers, &out->model, e);
     if (shipped) free(path);
     else out->model_ref = path;

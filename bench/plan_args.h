@@ -42,8 +42,9 @@ extern const char *const plan_args_profiles[];
 /* Whether any option of the table was given. */
 bool plan_args_given(const struct args *a);
 /* The path of a config by its name, or of the default (NULL); *path is
-** malloc'ed. That there is such a file is not looked after. As in scenarios, a
-** file here comes before a shipped one, each also without its ".json". */
+** malloc'ed. As in scenarios, a file here comes before a shipped one, each also
+** without its ".json". ERR_INPUT where there is none, with the name that may
+** have been meant. */
 int plan_args_model(const char *name, char **path, struct err *e) MUST_CHECK;
 /* The same as a scenario elsewhere may name it: a shipped one as it stands,
 ** others by the whole path. ERR_INPUT where there is none. */

@@ -89,7 +89,7 @@ $ peakproof fit --memory 80G --lengths 4096 --ep 4
 ! peakproof: --ep: 4 does not divide --cp, 2 (groups of ep ranks share the experts)
 = 2
 $ peakproof plan --lengths 4096 --model Qwen3.6-27
-! peakproof: Qwen3.6-27: no such model, here or shipped (peakproof list --models names those; of a folder name its config.json)
+! peakproof: Qwen3.6-27: no such model, here or shipped (did you mean Qwen3.6-27B? peakproof list --models names those; of a folder name its config.json)
 = 3
 
 $ peakproof plan

@@ -36,6 +36,9 @@ $ peakproof route --model tiny --init megatron --rows 64 --json | sed -n 2,8p
 $ peakproof route --model tiny
 ! peakproof: route: whose initial weights? (--init megatron or huggingface)
 = 2
+$ peakproof route --model Qwen3-30B --init megatron
+! peakproof: Qwen3-30B: no such model, here or shipped (did you mean Qwen3-30B-A3B? peakproof list --models names those; of a folder name its config.json)
+= 3
 $ peakproof route --model Qwen3-8B --init megatron
 !* peakproof: */Qwen3-8B.json: a dense model has no router
 = 3

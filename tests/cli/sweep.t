@@ -149,7 +149,7 @@ $ sh wrong.sh <wrong 2>&1
 > 2
 > peakproof: mine: no such model, here or shipped (peakproof list --models names those; of a folder name its config.json)
 > 3
-> peakproof: Qwen3-9B: no such model, here or shipped (peakproof list --models names those; of a folder name its config.json)
+> peakproof: Qwen3-9B: no such model, here or shipped (did you mean Qwen3-8B? peakproof list --models names those; of a folder name its config.json)
 > 3
 $ peakproof run --cp 2 sweep.lua
 ! peakproof: run: --cp goes with --lengths only (a scenario says it itself)
