@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -506,6 +507,38 @@ int routing_load(const char *path, struct routing *out, struct err *e)
     else
         routing_free(&r);
     return rc;
+}
+
+void routing_words(const struct routing *r, char out[ROUTING_WORDS])
+{
+    const size_t cap = ROUTING_WORDS;
+    int n;
+
+    switch (r->kind) {
+    case ROUTING_BALANCED:
+        snprintf(out, cap, "balanced");
+        break;
+    case ROUTING_CV:
+        n = snprintf(out, cap, "cv %g seed %" PRIu64, r->cv, r->seed);
+        if (r->drift > 0)
+            n += snprintf(out + n, cap - (size_t)n, " drift %g", r->drift);
+        if (r->burst > 0)
+            snprintf(out + n, cap - (size_t)n, " burst %g x %g", r->burst,
+                     r->factor);
+        break;
+    case ROUTING_SHARE:
+        snprintf(out, cap, "share %g rank %" PRId64, r->share, r->share_rank);
+        break;
+    case ROUTING_HISTOGRAM:
+        snprintf(out, cap, r->scaled ? "loads" : "histogram");
+        break;
+    case ROUTING_HOT:
+        snprintf(out, cap, "expert %" PRId64 " x %g", r->expert, r->factor);
+        break;
+    case ROUTING_LIST:
+        snprintf(out, cap, "by wave, %" PRId64, r->n_each);
+        break;
+    }
 }
 
 void routing_free(struct routing *r)

@@ -100,6 +100,11 @@ int routing_draw(const struct routing *r, int64_t waves, int64_t layers,
     MUST_CHECK;
 void routing_drawn_free(const struct routing *r, struct routing *drawn);
 
+/* What routing it is, short and the same for the same: "balanced", "cv 1 seed
+** 7", "share 1.3 rank 0". */
+enum { ROUTING_WORDS = 128 };
+void routing_words(const struct routing *r, char out[ROUTING_WORDS]);
+
 /* Reads a histogram: any order of rows, each once; those left out are 0. The
 ** largest numbers found say how many waves, layers, ranks and experts there
 ** are. ERR_INPUT names file and line. */

@@ -1,5 +1,4 @@
 /* rows.c - see work.h: a case as rows of the files that a run writes */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,38 +13,6 @@ static const char *batch_name(enum batch_kind k)
         [BATCH_TREE] = "tree", [BATCH_CORPUS] = "sequences"
     };
     return name[k];
-}
-
-/* The words of cases.csv, short and the same for the same routing. */
-static void put_routing(const struct routing *r, char *out, size_t cap)
-{
-    int n;
-
-    switch (r->kind) {
-    case ROUTING_BALANCED:
-        snprintf(out, cap, "balanced");
-        break;
-    case ROUTING_CV:
-        n = snprintf(out, cap, "cv %g seed %" PRIu64, r->cv, r->seed);
-        if (r->drift > 0)
-            n += snprintf(out + n, cap - (size_t)n, " drift %g", r->drift);
-        if (r->burst > 0)
-            snprintf(out + n, cap - (size_t)n, " burst %g x %g", r->burst,
-                     r->factor);
-        break;
-    case ROUTING_SHARE:
-        snprintf(out, cap, "share %g rank %" PRId64, r->share, r->share_rank);
-        break;
-    case ROUTING_HISTOGRAM:
-        snprintf(out, cap, r->scaled ? "loads" : "histogram");
-        break;
-    case ROUTING_HOT:
-        snprintf(out, cap, "expert %" PRId64 " x %g", r->expert, r->factor);
-        break;
-    case ROUTING_LIST:
-        snprintf(out, cap, "by wave, %" PRId64, r->n_each);
-        break;
-    }
 }
 
 static void describe_wave(const struct run_work *w, int64_t i,
@@ -132,11 +99,11 @@ int run_render(const struct run_work *w, struct case_result *out,
     char *weights = strdup(w->c->weights);
     struct record_case c;
     char modules[MODE_MODULES_SIZE], otherwise[MODE_MODULES_SIZE];
-    char routing[128];
+    char routing[ROUTING_WORDS];
     char note[sizeof out->message + 32];
     int rc = ERR_OK;
 
-    put_routing(&w->c->routing, routing, sizeof routing);
+    routing_words(&w->c->routing, routing);
     mode_modules(w->c->mode.modules, modules);
     mode_otherwise(w->c->mode.otherwise, otherwise);
     describe_case(w->x, w->s, w->c, routing, &c);
