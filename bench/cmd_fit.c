@@ -83,14 +83,18 @@ static void put_simulated(struct buf *b, const struct fit *f)
     buf_putc(b, '\n');
 }
 
-/* What the simulated row is made of, in words. */
-static void put_why(struct buf *b, const struct fit *f)
+/* What the simulated row is made of, in words. s: NULL where nothing was. */
+static void put_why(struct buf *b, const struct fit *f, const struct shape *s)
 {
     const struct simulated *x = &f->simulated;
+    char routing[ROUTING_WORDS];
 
     if (!f->simulates) return;
+    routing_words(&s->routing, routing);
     buf_printf(b, "simulated: three waves on the dry device, allocator and "
-               "all; rank %d takes most, of it ", (int)x->rank);
+               "all, routing %s, recompute %s; rank %d takes most, of it ",
+               s->model.experts > 0 ? routing : "none",
+               mode_recompute_words[s->mode.recompute], (int)x->rank);
     buf_put_grouped(b, x->dispatch);
     buf_printf(b, " for dispatch buffers%s%s\n", x->fits
                ? "; its peak is in " : "; without a limit its peak is in ",
@@ -189,7 +193,7 @@ static void put_advice(struct buf *b, const struct fit *f)
 }
 
 /* For people: what is held, what is left for a wave, then each answer. */
-static void put_text(struct buf *b, const struct fit *f)
+static void put_text(struct buf *b, const struct fit *f, const struct shape *s)
 {
     int i;
 
@@ -208,7 +212,7 @@ static void put_text(struct buf *b, const struct fit *f)
                "", "token budget");
     put_simulated(b, f);
     for (i = 0; i < PRICE_RECOMPUTING; i++) put_answer(b, f, i);
-    put_why(b, f);
+    put_why(b, f, s);
     if (f->known)
         buf_puts(b, "needed: weights, adapters, moments, held gradients, "
                     "admitted\n");
@@ -242,13 +246,16 @@ static json_t *answer_json(const struct fit *f, int i)
 }
 
 /* Beside the estimators' answers and with their keys: null where not known. */
-static json_t *simulated_json(const struct fit *f)
+static json_t *simulated_json(const struct fit *f, const struct shape *s)
 {
     const struct simulated *x = &f->simulated;
     bool known = f->simulates;
+    char routing[ROUTING_WORDS];
 
+    if (known) routing_words(&s->routing, routing);
     return json_pack(
-        "{s:s, s:b, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o}",
+        "{s:s, s:b, s:s?, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s?, s:o, s:s?,"
+        " s:s?}",
         "name", "simulated", "supported", known,
         "reason", known ? NULL : f->reason,
         "wave", number(known, x->wave),
@@ -261,15 +268,17 @@ static json_t *simulated_json(const struct fit *f)
                                        f->grant.failure),
         "rank", number(known, x->rank),
         "place", known ? x->place : NULL,
-        "dispatch_bytes", number(known, x->dispatch));
+        "dispatch_bytes", number(known, x->dispatch),
+        "routing", known && s->model.experts > 0 ? routing : NULL,
+        "recompute", known ? mode_recompute_words[s->mode.recompute] : NULL);
 }
 
-static json_t *fit_json(const struct fit *f)
+static json_t *fit_json(const struct fit *f, const struct shape *s)
 {
     json_t *answers = json_array();
     int i;
 
-    json_array_append_new(answers, simulated_json(f));
+    json_array_append_new(answers, simulated_json(f, s));
     for (i = 0; i < PRICE_RECOMPUTING; i++)
         json_array_append_new(answers, answer_json(f, i));
     return json_pack(
@@ -310,9 +319,9 @@ static int answer(const struct args *a, const struct fit_source *s,
                          "no lengths")
              : fit_plot(args_text(a, "plot"), s->plan, f, e);
     if (rc == ERR_OK && a->json) {
-        rc = out_json(fit_json(f), e);
+        rc = out_json(fit_json(f, s->plan), e);
     } else if (rc == ERR_OK) {
-        put_text(&text, f);
+        put_text(&text, f, s->plan);
         rc = put_changes(s->plan, f, &text, e);
         if (rc == ERR_OK) rc = out_put(&text, e);
         else buf_free(&text);

@@ -15,7 +15,11 @@ $ sed -n '/^busiest/,/^per-rank-any/p' a
 > per-rank-any later     480,542,720   7,359,805,039  47,352,028,015  30,247,971,985 fits        152,324
 $ grep ^simulated a
 >* simulated    later * fits *
->* simulated: three waves on the dry device, * rank * dispatch buffers; its peak is in *
+>* simulated: three waves on the dry device, allocator and all, routing balanced, recompute full; rank * dispatch buffers; its peak is in *
+$ peakproof fit --memory 80G --lengths 2000 --layers 4 --ep 2 --routing cv=1,seed=3 | grep -o "routing.*recompute [a-z]*"; peakproof fit --memory 80G --lengths 2000 --layers 4 --model Qwen3-8B --json | grep -A1 '"routing"'
+> routing cv 1 seed 3, recompute full
+>       "routing": null,
+>       "recompute": "full"
 
 # What it grants runs on a device of that size, in one or more waves; the first
 # failure it names does not. The same shape at another scale has the same
