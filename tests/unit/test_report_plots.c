@@ -3,6 +3,8 @@
 ** test_report_golden.c has, to the byte: what packed waves gain, losses, the
 ** timeline of a wave. Names are such as gnuplot would take for its own.
 */
+#include <unistd.h>
+
 #include "golden_text.h"
 #include "report/plots/plot.h"
 #include "report_fixture.h"
@@ -183,10 +185,29 @@ static void test_timeline(void **state)
     fixture_remove(dir);
 }
 
+/* Memory may fail before a plot has its name, and at any time later. */
+static void test_not_whole(void **state)
+{
+    char *dir = fixture_dir();
+    struct plot p = new_plot(NULL);
+    struct err e;
+
+    (void)state;
+    p.gp.failed = true;
+    assert_int_equal(plot_save(dir, &p, &e), ERR_RUN);
+    p.name = "half";
+    assert_int_equal(plot_save(dir, &p, &e), ERR_RUN);
+    p.gp.failed = false;
+    p.dat.failed = true;
+    assert_int_equal(plot_save(dir, &p, &e), ERR_RUN);
+    assert_int_equal(rmdir(dir), 0);    /* there is nothing in it */
+    free(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_change),
+        cmocka_unit_test(test_change), cmocka_unit_test(test_not_whole),
         cmocka_unit_test(test_names), cmocka_unit_test(test_losses),
         cmocka_unit_test(test_timeline),
     };

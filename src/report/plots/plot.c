@@ -58,14 +58,15 @@ int plot_save(const char *dir, const struct plot *p, struct err *e)
     const struct { const char *ext; const struct buf *text; } file[] = {
         {"dat", &p->dat}, {"gp", &p->gp},
     };
-    int i, rc = ERR_OK;
+    /* of a plot that is not whole nothing: it may even lack a name */
+    int i, rc = p->dat.failed || p->gp.failed ? err_nomem(e) : ERR_OK;
 
     for (i = 0; i < 2 && rc == ERR_OK; i++) {
         const struct buf *text = file[i].text;
         struct buf path = BUF_INIT;
 
         buf_printf(&path, "%s/%s.%s", dir, p->name, file[i].ext);
-        rc = path.failed || text->failed ? err_nomem(e)
+        rc = path.failed ? err_nomem(e)
              : file_write(path.data, buf_text(text), text->len, e);
         buf_free(&path);
     }

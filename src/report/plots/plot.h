@@ -32,7 +32,7 @@ void plot_free(struct plot *p);
 ** the lines that draw, which both terminals repeat. */
 void plot_begin(struct plot *p, const char *name, int width, int height);
 void plot_draw(struct plot *p, const char *command);
-/* Writes dir/NAME.dat and dir/NAME.gp. */
+/* Writes dir/NAME.dat and dir/NAME.gp; neither where either has failed. */
 int plot_save(const char *dir, const struct plot *p, struct err *e)
     MUST_CHECK;
 /* Letters, digits, ".", "_" and "-" only: what a script can hold unquoted. */
