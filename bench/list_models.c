@@ -1,14 +1,12 @@
 /* list_models.c - see list_models.h */
 #include "bench/list_models.h"
 
-#include <assert.h>
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/suggest.h"
 #include "bench/command.h"
 #include "model/param.h"
 #include "run/data_dir.h"
@@ -94,61 +92,16 @@ static int add_all(const char *dir, json_t *list, struct buf *text,
     return rc;
 }
 
-/* Where they lie. */
-static int models_dir(struct buf *out, struct err *e)
-{
-    char *data = NULL;
-    int rc = data_dir(&data, e);
-
-    if (rc != ERR_OK) return rc;
-    buf_printf(out, "%s/models", data);
-    free(data);
-    return out->failed ? err_nomem(e) : ERR_OK;
-}
-
-/* Of n files, whose names lose their suffix. */
-static void nearest(const char *name, struct dirent **entry, int n, char *out,
-                    size_t size)
-{
-    const char **known = calloc((size_t)n + 1, sizeof *known), *near;
-    int i;
-
-    if (known == NULL) return;
-    for (i = 0; i < n; i++) {
-        char *file = entry[i]->d_name;
-        file[strlen(file) - strlen(".json")] = '\0';
-        known[i] = file;
-    }
-    near = suggest(name, known);
-    if (near != NULL) snprintf(out, size, "%s", near);
-    free(known);
-}
-
-void list_models_nearest(const char *name, char *out, size_t size)
-{
-    struct dirent **entry = NULL;
-    struct buf dir = BUF_INIT;
-    struct err ignored;
-    int n = -1;
-
-    assert(size > 0);
-    *out = '\0';
-    if (models_dir(&dir, &ignored) == ERR_OK)
-        n = scandir(dir.data, &entry, is_config, alphasort);
-    if (n > 0) nearest(name, entry, n, out, size);
-    while (n > 0) free(entry[--n]);
-    free(entry);
-    buf_free(&dir);
-}
-
 int list_models(bool json, struct err *e)
 {
     struct buf text = BUF_INIT, dir = BUF_INIT;
     json_t *list = json_array();
-    int rc = models_dir(&dir, e);
+    char *data = NULL;
+    int rc = data_dir(&data, e);
 
     buf_printf(&text, "%-19s %-12s %-12s %6s  %-9s %8s\n", "model", "family",
                "layers", "hidden", "experts", "bf16 GB");
+    buf_printf(&dir, "%s/models", data != NULL ? data : "");
     if (rc == ERR_OK) rc = add_all(buf_text(&dir), list, &text, e);
     if (rc != ERR_OK || !json) {
         json_decref(list);
@@ -159,5 +112,6 @@ int list_models(bool json, struct err *e)
     }
     buf_free(&text);
     buf_free(&dir);
+    free(data);
     return rc;
 }

@@ -3,14 +3,10 @@
 #define BENCH_LIST_MODELS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "base/err.h"
 
 /* Prints them to standard output. */
 int list_models(bool json, struct err *e) MUST_CHECK;
-/* The name nearest to a mistyped one, into out; "" when none is near, or they
-** cannot be read. */
-void list_models_nearest(const char *name, char *out, size_t size);
 
 #endif

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/num.h"
-#include "bench/list_models.h"
+#include "base/suggest.h"
 #include "run/data_dir.h"
 
 #define DEFAULT_MODEL "Qwen3.6-35B-A3B.json"
@@ -86,9 +86,16 @@ static int find_file(const char *name, const char *sub, const char *suffix,
 /* Names what may have been meant. */
 static int no_model(const char *name, struct err *e)
 {
-    char near[64];
+    char near[64] = "", *data;
+    struct err ignored;
+    struct buf dir = BUF_INIT;
 
-    list_models_nearest(name, near, sizeof near);
+    if (data_dir(&data, &ignored) == ERR_OK) {
+        buf_printf(&dir, "%s/models", data);
+        suggest_file(buf_text(&dir), name, ".json", near, sizeof near);
+        free(data);
+    }
+    buf_free(&dir);
     return err_set(e, ERR_INPUT, "%s: no such model, here or shipped (%s%s%s"
                    "peakproof list --models names those; of a folder name "
                    "its config.json)", name, *near ? "did you mean " : "",

@@ -1,6 +1,10 @@
 /* suggest.c - see suggest.h */
 #include "base/suggest.h"
 
+#include <assert.h>
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LONGEST 63      /* letters compared; longer words are never near */
@@ -57,4 +61,40 @@ const char *suggest(const char *word, const char *const *list)
         }
     }
     return begins != NULL ? begins : found;
+}
+
+/* Makes file the best candidate if it is nearer to name than the one there,
+** or as near and before it in the alphabet. */
+static void consider(const char *name, const char *file, char *best,
+                     size_t size)
+{
+    const char *both[3] = {file, NULL, NULL};
+
+    if (*best != '\0') {
+        both[0] = strcmp(file, best) < 0 ? file : best;
+        both[1] = strcmp(file, best) < 0 ? best : file;
+    }
+    if (suggest(name, both) == file) snprintf(best, size, "%s", file);
+}
+
+void suggest_file(const char *folder, const char *name, const char *suffix,
+                  char *out, size_t size)
+{
+    DIR *d = opendir(folder);
+    struct dirent *entry;
+    size_t cut = strlen(suffix), n = strlen(name);
+    bool whole = n > cut && strcmp(name + n - cut, suffix) == 0;
+
+    assert(size > 0);
+    *out = '\0';
+    while (d != NULL && (entry = readdir(d)) != NULL) {
+        char file[sizeof entry->d_name];
+        size_t len = strlen(entry->d_name);
+        if (len <= cut || strcmp(entry->d_name + len - cut, suffix) != 0)
+            continue;
+        snprintf(file, sizeof file, "%.*s",
+                 (int)(whole ? len : len - cut), entry->d_name);
+        consider(name, file, out, size);
+    }
+    if (d != NULL) closedir(d);
 }

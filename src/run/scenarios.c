@@ -35,30 +35,20 @@ static void find_file(const char *name, const char *data, struct buf *out)
 /* What may have been meant. */
 static int not_found(const char *name, const char *data, struct err *e)
 {
-    struct err ignored;
-    const char **base, *near = NULL;
-    char **path = NULL;
-    int n = 0, i;
+    struct buf dir = BUF_INIT;
+    char near[64] = "";
 
     if (strchr(name, '=') != NULL)
         return err_set(e, ERR_USAGE, "%s: no scenario (options come last, "
                        "after --: ... -- %s)", name, name);
-    if (scenarios_shipped(data, &path, &n, &ignored) != ERR_OK) n = 0;
-    base = calloc((size_t)n + 1, sizeof *base);
-    for (i = 0; i < n && base != NULL; i++) {
-        char *file = strrchr(path[i], '/') + 1;
-        if (strstr(name, ".lua") == NULL)
-            file[strlen(file) - strlen(".lua")] = '\0';
-        base[i] = file;
-    }
-    if (base != NULL && strchr(name, '/') == NULL) near = suggest(name, base);
-    err_set(e, ERR_INPUT, "%s: No such file or directory, here or in "
-            "%s/scenarios (%s%s%speakproof list names those)", name, data,
-            near != NULL ? "did you mean " : "", near != NULL ? near : "",
-            near != NULL ? "? " : "");
-    free(base);
-    scenarios_free_paths(path, n);
-    return ERR_INPUT;
+    buf_printf(&dir, "%s/scenarios", data);
+    if (strchr(name, '/') == NULL)
+        suggest_file(buf_text(&dir), name, ".lua", near, sizeof near);
+    buf_free(&dir);
+    return err_set(e, ERR_INPUT, "%s: No such file or directory, here or in "
+                   "%s/scenarios (%s%s%speakproof list names those)", name,
+                   data, *near ? "did you mean " : "", near,
+                   *near ? "? " : "");
 }
 
 static int check_name(const struct scenario_set *set, const struct scenario *s,

@@ -1,9 +1,7 @@
 /* find.c - see find.h */
 #include "script/find.h"
 
-#include <assert.h>
 #include <ctype.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,43 +93,14 @@ bool find_file(lua_State *L, const char *name, const char *folder,
     return found;
 }
 
-/* Makes file the best candidate if it is nearer to name than the one there,
-** or as near and before it in the alphabet. */
-static void consider(const char *name, const char *file, char *best,
-                     size_t size)
-{
-    const char *both[3] = {file, NULL, NULL};
-
-    if (*best != '\0') {
-        both[0] = strcmp(file, best) < 0 ? file : best;
-        both[1] = strcmp(file, best) < 0 ? best : file;
-    }
-    if (suggest(name, both) == file) snprintf(best, size, "%s", file);
-}
-
 void find_nearest(lua_State *L, const char *name, const char *folder,
                   const char *suffix, char *out, size_t size)
 {
     const struct script *s = script_of(L);
-    const char *path = lua_pushfstring(L, "%s/%s", s->data_dir, folder);
-    DIR *d = opendir(path);
-    struct dirent *entry;
-    size_t cut = strlen(suffix), n = strlen(name);
-    bool whole = n > cut && strcmp(name + n - cut, suffix) == 0;
 
-    assert(size > 0);
+    suggest_file(lua_pushfstring(L, "%s/%s", s->data_dir, folder), name,
+                 suffix, out, size);
     lua_pop(L, 1);
-    *out = '\0';
-    while (d != NULL && (entry = readdir(d)) != NULL) {
-        char file[sizeof entry->d_name];
-        size_t len = strlen(entry->d_name);
-        if (len <= cut || strcmp(entry->d_name + len - cut, suffix) != 0)
-            continue;
-        snprintf(file, sizeof file, "%.*s",
-                 (int)(whole ? len : len - cut), entry->d_name);
-        consider(name, file, out, size);
-    }
-    if (d != NULL) closedir(d);
 }
 
 /* ---- chunks --------------------------------------------------------- */

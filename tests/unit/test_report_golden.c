@@ -164,23 +164,33 @@ static void has(const char *dir, const char *name, const char *want)
     buf_free(&text);
 }
 
-/* The scenario of what only a GPU can decide makes its sections by itself, as
-** the command in them says. */
-static void test_otherwise(void **state)
+/* The report of a folder that holds one case. */
+static char *report_of(const char *scenario, const char *name, int64_t bytes,
+                       struct buf *written)
 {
     char *dir = fixture_dir();
-    struct buf written = BUF_INIT;
     struct record *r = NULL;
     struct fixture f;
     struct err e;
 
-    (void)state;
     assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
                      0);
-    fixture_case(&f, "sensitivity", "share.real-40.1000", 360000000);
+    fixture_case(&f, scenario, name, bytes);
     assert_int_equal(fixture_add(r, &f, &e), 0);
     assert_int_equal(record_close(r, true, &e), 0);
-    write_report(dir, REPORT_MD, &written);
+    write_report(dir, REPORT_MD, written);
+    return dir;
+}
+
+/* The scenario of what only a GPU can decide makes its sections by itself, as
+** the command in them says. */
+static void test_otherwise(void **state)
+{
+    struct buf written = BUF_INIT;
+    char *dir = report_of("sensitivity", "share.real-40.1000", 360000000,
+                          &written);
+
+    (void)state;
     has(dir, "accuracy.md", "## What only a GPU can decide\n");
     buf_free(&written);
     fixture_remove(dir);
@@ -231,19 +241,11 @@ static void test_own_estimator(void **state)
 /* Nothing that a case's name says may reach gnuplot's shell. */
 static void test_plots_are_quoted(void **state)
 {
-    char *dir = fixture_dir();
     struct buf written = BUF_INIT, gp = BUF_INIT;
-    struct record *r = NULL;
-    struct fixture f;
+    char *dir = report_of("s", "`touch x` \"; \\ a_b{^}", 1000000, &written);
     struct err e;
 
     (void)state;
-    assert_int_equal(record_open(dir, RECORD_REPLACE, &fixture_info, &r, &e),
-                     0);
-    fixture_case(&f, "s", "`touch x` \"; \\ a_b{^}", 1000000);
-    assert_int_equal(fixture_add(r, &f, &e), 0);
-    assert_int_equal(record_close(r, true, &e), 0);
-    write_report(dir, REPORT_MD, &written);
     assert_int_equal(file_read(fixture_path(dir, "errors.gp"), 1 << 20, &gp,
                                &e), 0);
     assert_null(strchr(gp.data, '`'));
